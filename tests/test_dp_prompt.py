@@ -368,7 +368,7 @@ def triples(seen: Any) -> IntArray:
     return np.array(rows).astype(float).astype(np.int64)
 
 
-def test_attackers_learn_from_clean_text_from_the_output_or_from_both() -> None:
+def test_attackers_learn_from_clean_text_from_an_output_from_both_or_from_every_run() -> None:
     """And each is asked about every document once, whose answers are pooled."""
     outputs = {
         name: coded(name, 3 if name.startswith(("madlib", "trunc")) else 1) for name in CODES
@@ -392,6 +392,7 @@ def test_attackers_learn_from_clean_text_from_the_output_or_from_both() -> None:
         "classes": {"author": 3, "sentiment": 2}, "experiment": experiment,
         "attackers": dict.fromkeys(("embedding", "text", "tuned"), attack),
         "asked_about": {"embedding": [*CODES], "tuned": ["clean plain", "dp-prompt t0.75"]},
+        "private": SimpleNamespace(texts=outputs["clean plain"].texts[0]),
         "clean": outputs["clean plain"], "stream": stream, "seed": 3,
     }  # fmt: skip
     attacked = function_of(NOTEBOOK, "attacked", **space)
@@ -402,6 +403,7 @@ def test_attackers_learn_from_clean_text_from_the_output_or_from_both() -> None:
         ("embedding", "author", "informed", madlib, [madlib], folds["author"]),
         ("text", "author", "adaptive", madlib, [madlib], folds["author"]),
         ("text", "sentiment", "informed", madlib, [madlib], folds["sentiment"]),
+        ("text", "author", "rehearsed", madlib, [madlib], folds["author"]),
         ("tuned", "author", "static", clean, tuned, folds["author"][:1]),
     ):
         calls.clear()
@@ -410,6 +412,8 @@ def test_attackers_learn_from_clean_text_from_the_output_or_from_both() -> None:
         for fold, (seen, taught, tests, classes, _) in zip(parts, calls, strict=True):
             known = [learned, clean] if kind == "informed" else [learned]
             views = [(CODES[name], fold.number % len(outputs[name].vectors)) for name in known]
+            if kind == "rehearsed":  # every run, beside clean text
+                views = [(CODES[clean], 0), *((CODES[learned], number) for number in range(3))]
             taught_rows = [(*view, row) for rows in (fold.train, fold.validation)
                            for view in views for row in rows]  # fmt: skip
             assert [*map(tuple, seen)] == taught_rows

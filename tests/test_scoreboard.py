@@ -433,13 +433,15 @@ def test_whether_a_sanitizer_is_enough_is_said_where_texts_are_as_useful() -> No
     ends = [measure("accuracy.empty", 0.62, 0.6, 0.64), measure("accuracy.clear", 0.75, 0.7, 0.8)]
     said = findings.alone(board(read("tem", 0.63), read("custext+", 0.3), *ends))
     assert "in 70%; original text: 75%, stop words alone: 62%), a text gives" in said
-    assert "attacks 30% (22 to 38) of its content words under CusText+, the least of 2 meas" in said
+    assert (
+        "attacks 30% (22 to 38) of its content words under CusText+, by point estimate the" in said
+    )
     assert "of that accuracy, and 63% under TEM, the most." in said
     bare = findings.alone(board(read("tem", 0.63), read("left-out", 0.4)))
     assert "guessing: 50%)" in bare and "attacks 63% (55 to 71)" in bare and "least of 1" in bare
     assert bare.endswith("Leaving words out gives it 40% (32 to 48).")
     madlib = findings.alone(board(read("madlib", 0.3)))
-    assert "under MADLIB, attacked with estimated probabilities: a lower limit, the" in madlib
+    assert "under MADLIB, attacked with estimated probabilities: a lower limit, by" in madlib
     assert "stronger ones may recover more" in findings.alone(board(read("tem", 0.01)))
     assert findings.alone(board(read("left-out", 0.4))) == findings.alone(board()) == ""
 
@@ -506,7 +508,9 @@ def test_what_vectors_give_away_is_compared_with_what_is_named_without() -> None
         for name, value in attacks.items()
     ]
     said = findings._linked(board(*linked))
-    assert said.startswith(", yet among 200 sentences 95% (") and said.endswith("are linked")
+    assert said.startswith(", yet among 200 sentences 95% (") and said.endswith(
+        "are linked one by one"
+    )
     assert vectors(0.06).title == "Undecided at this size"
     assert findings.vectors(board()).title == "One of the two was not measured here"
 
@@ -527,6 +531,19 @@ def test_more_outputs_are_compared_by_the_strongest_attacker_on_one_and_on_sever
     close = [asked(3, "text", 0.55), asked(3, "embedding", 0.4), asked(30, "text", 0.3)]
     assert "(not surely more" in findings.asked_again(board(*once, *close))
     assert "MADLIB" not in findings.asked_again(board(*once))
+
+
+def test_settings_are_counted_where_every_run_helps() -> None:
+    gains = {("madlib", "eps8"): (0.14, 1e-4), ("tem", "eps3"): (0.02, 0.4), ("madlib", "eps2"):
+             (-0.05, 1e-3), ("deep-candidate", "eps25"): (0.3, 1e-9)}  # fmt: skip
+    rows = [
+        recorded("f1_by_every_run", value, mechanism=name, setting=setting, p=p)
+        for (name, setting), (value, p) in gains.items()
+    ]
+    said = findings._by_every_run(board(*rows))
+    assert "significantly more at 1 of 3 settings" in said and "significantly less at 1;" in said
+    assert said.endswith("most +0.14 (MADLIB at epsilon 8).")
+    assert findings._by_every_run(board()) == ""
 
 
 def test_what_an_engineer_is_told_is_chosen_by_tests() -> None:

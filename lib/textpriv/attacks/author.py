@@ -236,12 +236,11 @@ def added_text_attack(
     *,
     classes: int,
 ) -> list[IntArray]:
-    """Guesses from the first k outputs of every text, for every k in `counts`, ascending.
+    """Guesses from the first k outputs of every text, for every k in `counts`.
 
     The log probabilities of the classifier of `text_attack` are added over `outputs` (each of all
     texts): Bayes' rule, if given its author the outputs of a text were independent.
     """
-    _check_counts(counts, len(outputs))
     added = np.cumsum(_text_scores(known, outputs, classes), axis=0)
     return [added[count - 1].argmax(1) for count in counts]
 
@@ -382,31 +381,3 @@ def random_baseline(labels: ArrayLike, classes: int) -> float:
     guesses = np.arange(1, n + 1)  # none contributes nothing
     ratio = guesses / (sizes + guesses) @ binom.pmf(guesses, n, 1 / classes)
     return float((2 * sizes[:, 0] / n * ratio).mean())
-
-
-def cumulative_means(vectors: NDArray[np.floating], counts: Sequence[int]) -> FloatArray:
-    """Mean vector of every document over its first k releases, for every k in `counts`, ascending.
-
-    An attacker who sees a document sanitized k times independently averages the noise away. From
-    `vectors` (releases, documents, width) come (len(counts), documents, width).
-    """
-    values = np.asarray(vectors)
-    if values.ndim != 3 or not values.size or not np.isfinite(values).all():
-        raise InvalidInput(
-            f"vectors: got shape {values.shape}, expected (releases, documents, width) of finite "
-            "numbers"
-        )
-    _check_counts(counts, len(values))
-    total = np.zeros(values.shape[1:])
-    result = np.empty((len(counts), *values.shape[1:]))
-    for which, (start, end) in enumerate(zip([0, *counts], counts, strict=False)):
-        total += values[start:end].sum(0, dtype=np.float64)
-        result[which] = total / end
-    return result
-
-
-def _check_counts(counts: Sequence[int], most: int) -> None:
-    for count in counts:
-        check_count(count, 1, most, what="counts")
-    if not len(counts) or list(counts) != sorted(set(counts)):
-        raise InvalidInput(f"counts: got {list(counts)}, expected ascending numbers, each once")

@@ -144,7 +144,6 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     generated_repeats: int = Field(ge=1)  # of the generator, at most
     repeated_temperature: float = Field(gt=0)
     compared: int = Field(ge=2)  # documents whose paraphrases are compared with them
-    example_documents: int = Field(ge=1)
 
     def rows(self, device: str) -> int:
         """Outputs that are written at once: the more, the better a GPU is used."""

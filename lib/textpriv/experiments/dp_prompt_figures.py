@@ -92,7 +92,7 @@ def ledger(table: pd.DataFrame, guessing: Mapping[str, float], title: str) -> Fi
     return fig
 
 
-READ = {"averaged": ("mean vector", "-"), "added": ("added scores", ":"), "voted": ("votes", "--")}
+READ = {"added": ("added scores", "-"), "voted": ("votes", "--")}
 """How several outputs of a document are read together, and the line that shows it."""
 
 

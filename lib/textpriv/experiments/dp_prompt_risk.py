@@ -1,9 +1,9 @@
 """Notebook 04: the strongest attacker, mechanisms at equal risk, and means that papers compare.
 
-Tables have a row per mechanism, setting, target ("author" or "sentiment"), attacker ("static" or
-"adaptive") and access ("embedding", "text", "tuned"), with the columns of an `Estimate`. The risk
-of a mechanism at a setting is the author F1 of the strongest of its attackers, and its utility the
-sentiment F1 of the best of the same classifiers.
+Tables have a row per mechanism, setting, target ("author" or "sentiment"), attacker ("static",
+"adaptive" or another) and access ("embedding", "text", "tuned"), with the columns of an `Estimate`.
+The risk of a mechanism at a setting is the author F1 of the strongest of its attackers, and its
+utility the sentiment F1 of the best of the same classifiers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from textpriv.report.figures import label
 from textpriv.report.run import Run
 from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, combined
 
-STATIC = "static"
+STATIC, ADAPTIVE, REHEARSED = "static", "adaptive", "rehearsed"
 STRONGEST, ANY = "strongest", "any"  # attacker and access of the greatest F1 of all
 ATTACK = ["mechanism", "target", "attacker", "access"]
 
@@ -76,12 +76,12 @@ def hidden(table: pd.DataFrame, most: float) -> str:
     )
     clean = sentiment.loc[CLEAN, "value"].item()
     is_hidden = (author["high"] <= most).reindex(sentiment.index, fill_value=False)
-    left, below = sentiment.loc[is_hidden, "value"], f"an author F1 below {most:g}"
+    left, where = sentiment.loc[is_hidden, "value"], f"hides the author (F1 at most {most:g})"
     if left.empty:
-        return f"No setting is sure to leave {below}; clean text has a sentiment F1 of {clean:.2f}"
+        return f"No setting surely {where}; the sentiment F1 of clean text is {clean:.2f}"
     mechanism, setting = left.idxmax()
-    best = f"sentiment F1 is at best {left.max():.2f} ({label(mechanism)}, {shown(setting)})"
-    return f"At settings sure to leave {below}, {best}; clean text has {clean:.2f}"
+    best = f"the sentiment F1 is {left.max():.2f} at best ({label(mechanism)}, {shown(setting)})"
+    return f"Where a mechanism surely {where},\n{best}; clean text has {clean:.2f}"
 
 
 def compared(
@@ -103,6 +103,16 @@ def compared(
         found = replace(alone, low=low, high=high, p=min(1.0, tests * alone.p))
         rows[" ".join(map(str, fields))] = {**vars(found), "verdict": found.verdict}
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def means_apart(run: Run, table: pd.DataFrame, one: str, other: str) -> pd.DataFrame:
+    """`compared` of two attackers' author F1, on average over settings, for every mechanism.
+
+    Attackers are called like "adaptive.text"; the table says which mechanisms the first attacked.
+    """
+    attacked = table.loc[table["access"] == one.split(".")[1], "mechanism"].unique()
+    first, second = (f"f1.mean.{{}}.author.{each}" for each in (one, other))
+    return compared(run, attacked, first, second)
 
 
 def gained(run: Run, again: pd.DataFrame) -> pd.DataFrame:
@@ -180,20 +190,23 @@ def pairs_at_risk(run: Run, table: pd.DataFrame, tried: int) -> pd.DataFrame:
     return compared(run, couples, *ends, tests=tests)
 
 
-def against_scissors(run: Run, table: pd.DataFrame, tried: int) -> tuple[pd.DataFrame, Finding]:
+def against_scissors(
+    run: Run, table: pd.DataFrame, tried: int, which: str = ""
+) -> tuple[pd.DataFrame, Finding]:
     """`compared` of mechanisms with words left out at equal risk, and what is seen.
 
     The table is one of `at_equal_risk`, recorded, under `tried` attackers. Records the differences.
+    `which` attackers these are ends the names: "f1_at_risk" for all, "f1_at_risk_rehearsed".
     """
     reached = table.loc[table["mechanism"] == LEFT_OUT, "risk"]
     there = table[table["risk"].isin(reached) & ~table["mechanism"].isin([LEFT_OUT, FIRST])]
     cases = [*there[["risk", "mechanism"]].itertuples(index=False, name=None)]
-    names = "f1_at_risk.{0:g}.{1}", f"f1_at_risk.{{0:g}}.{LEFT_OUT}"
+    names = f"f1_at_risk{which}.{{0:g}}.{{1}}", f"f1_at_risk{which}.{{0:g}}.{LEFT_OUT}"
     apart = compared(run, cases, *names, tests=tried * len(cases))
     if not cases:
         return apart, Finding("No mechanism has the risk of any share of words left out", "")
     named = pd.DataFrame(cases, columns=["risk", "mechanism"], index=apart.index)
-    name = f"f1_over_{LEFT_OUT}.{{risk:g}}.{{mechanism}}"
+    name = f"f1_over_{LEFT_OUT}{which}.{{risk:g}}.{{mechanism}}"
     run.record_rows(named.join(apart), name, unit="difference", also=["p"])
     more, less = ((apart["verdict"] == each).sum() for each in ("above", "below"))
     value = apart["value"]
@@ -206,6 +219,34 @@ def against_scissors(run: Run, table: pd.DataFrame, tried: int) -> tuple[pd.Data
         else "At equal risk no mechanism is told apart from leaving words out at random"
     )
     return apart, Finding(title, f"{text} (5% level over all).")
+
+
+def from_every_run(
+    run: Run, learned: pd.DataFrame, risks: Sequence[float]
+) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    """What the attacker on texts gains who learns from every run, and who keeps more against him.
+
+    `learned` has his F1, recorded; so is that of who learns from one output. First the difference
+    of author F1 at every setting (`compared`), recorded; then `against_scissors` at equal risk,
+    both under this one attacker; and both in words.
+    """
+    author = learned[learned["target"] == "author"].set_index(["mechanism", "setting"])["value"]
+    ends = (f"f1.{{0}}.{{1}}.author.{each}.text" for each in (REHEARSED, ADAPTIVE))
+    more = compared(run, author.index, *ends, tests=len(author))
+    named = author.index.to_frame(index=False).join(more.reset_index(drop=True))
+    name = "f1_by_every_run.{mechanism}.{setting}"
+    run.record_rows(named, name, unit="difference", also=["p"])
+    level = at_equal_risk(learned, risks, attacker=REHEARSED, access="text")
+    run.record_rows(level, f"f1_at_risk_{REHEARSED}.{{risk:g}}.{{mechanism}}")
+    apart, finding = against_scissors(run, level, 1, f"_{REHEARSED}")
+    most = int(more["value"].argmax())
+    mechanism, setting = author.index[most]
+    said = (
+        f"Author F1, learned from every run minus from one: {tally(more)} (5% level over all); "
+        f"most {more['value'].iloc[most]:+.2f} ({label(mechanism)}, {shown(setting)}: "
+        f"{author.iloc[most]:.2f}). At equal risk under this attacker: {finding}"
+    )
+    return more, apart, said
 
 
 def _influence_at(wanted: float, author: pd.DataFrame, sentiment: pd.DataFrame) -> Influence:

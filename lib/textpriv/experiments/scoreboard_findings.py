@@ -157,8 +157,8 @@ def alone(board: Board) -> str:
         f"**Should you use one?** {answer}. To stay useful (the best classifier of sentiment "
         f"tried is right in {READABLE_ACCURACY:.0%}; {told_ends(board)}), a text gives the "
         f"strongest of three attacks {rate} of its content words under "
-        f"{called(str(least['mechanism']))}{estimated}, the least of {len(own)} measured on both "
-        f"sides of that accuracy, and {own['value'].max():.0%} under "
+        f"{called(str(least['mechanism']))}{estimated}, by point estimate the least of {len(own)} "
+        f"measured on both sides of that accuracy, and {own['value'].max():.0%} under "
         f"{called(str(own.iloc[-1]['mechanism']))}, the most."
     )
     if len(bare := found[found["mechanism"] == LEFT_OUT]):
@@ -502,14 +502,15 @@ def _on_several(board: Board) -> str:
     if several.empty or several["k"].iloc[0] < 2:
         return ""
     most = strongest(several, "k").iloc[0]
-    asked = several["access"].nunique()
+    once = asked[(asked["k"] == 1) & (asked["access"] == most["access"])].iloc[0]
     return (
-        f", the better of {asked} attackers on {most['k']:.0f} outputs of each text {between(most)}"
+        f"; one who reads several of each of {most['n']:.0f} texts {between(once)} on one, "
+        f"{between(most)} on {most['k']:.0f}"
     )
 
 
 def asked_again(board: Board) -> str:
-    """What several outputs of one text add, by the strongest attacker on one and on more."""
+    """What several outputs add, of the text that is asked about and of those learned from."""
     asked = board.rows("repeated", "k", "setting", "access", mechanism="madlib")
     one, several = asked[asked["k"] == 1], asked[asked["k"] > 1]
     if one.empty or several.empty:
@@ -522,7 +523,23 @@ def asked_again(board: Board) -> str:
     return (
         f"Under MADLIB at epsilon {often['setting'].removeprefix('eps')} the strongest "
         f"attacker who was asked about several outputs reaches {between(once)} on one, "
-        f"{between(often)} on {often['k']:.0f} ({sure} more)."
+        f"{between(often)} on {often['k']:.0f} ({sure} more).{_by_every_run(board)}"
+    )
+
+
+def _by_every_run(board: Board) -> str:
+    """What learning from every run adds, on mechanisms that replace words; p are corrected."""
+    rows = board.rows("f1_by_every_run", "mechanism", "setting", "p")
+    rows = rows[rows["mechanism"].astype(str).str.match(REPLACED["mechanisms on words"])]
+    if rows.empty:
+        return ""
+    sure, most = rows[rows["p"] < ALONE], rows.loc[rows["value"].idxmax()]
+    where = f"{called(most['mechanism'])} at epsilon {most['setting'].removeprefix('eps')}"
+    return (
+        " The attacker on texts who learned from every run and from clean text, not from one run, "
+        f"reaches significantly more at {(sure['value'] > 0).sum()} of {len(rows)} settings of "
+        f"mechanisms on words, significantly less at {(sure['value'] < 0).sum()}; most "
+        f"{most['value']:+.2f} ({where})."
     )
 
 
@@ -544,8 +561,8 @@ def rewritten(found: pd.DataFrame, profile: str) -> Finding:
     how = "Rewritten sentences are linked" if least["low"] > 10 * chance else "Some are not linked"
     return Finding(
         f"{how} to their originals",
-        f"Among {least['candidates']:.0f} sentences the strongest linkage attack that was run "
-        f"finds the original of {told(least['linked'], least['low'], least['high'])} of "
+        f"Among {least['candidates']:.0f} sentences the strongest linkage attack on one output "
+        f"at a time finds the original of {told(least['linked'], least['low'], least['high'])} of "
         f"{least['n']:.0f} outputs under {least['mechanism']} "
         f"({settings[least['mechanism']]}){also}.",
     )
@@ -586,7 +603,7 @@ def _linked(board: Board) -> str:
         return ""
     best = strongest(own, "mechanism").iloc[0]
     share = told(best["value"], best["low"], best["high"])
-    return f", yet among {best['candidates']:.0f} sentences {share} are linked"
+    return f", yet among {best['candidates']:.0f} sentences {share} are linked one by one"
 
 
 def games(found: pd.DataFrame) -> str:
@@ -676,8 +693,8 @@ def proved(stated: pd.DataFrame) -> str:
     least = finite.min()
     names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
     said = (
-        "he smallest epsilon (without delta) stated in docs/PRIVACY for one text of which any "
-        f"sentence may differ is {least:,.0f} ({listing([*names])})"
+        "he smallest epsilon (without delta) stated in docs/PRIVACY for one text, all of "
+        f"whose sentences may differ, is {least:,.0f} ({listing([*names])})"
     )
     if least <= LARGE:
         return f"T{said}."
