@@ -49,6 +49,7 @@ ATTACKERS = {name: entry.attacker for name, entry in {**ON_WORDS, **ON_TOKENS}.i
     "informed.linear": "a linear classifier of vectors that has learned from texts of both kinds",
     "static.text": "a classifier of texts that has learned from original texts",
     "adaptive.text": "a classifier of texts that has learned from sanitized texts",
+    "rehearsed.text": "a classifier of texts that has learned from both kinds, in several runs",
     "static.surface": "a classifier of surface traits that has learned from original texts",
     "adaptive.surface": "a classifier of surface traits that has learned from sanitized texts",
     "static.tuned": "a fine-tuned network that has learned from original texts",
