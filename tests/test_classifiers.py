@@ -92,7 +92,6 @@ test_what_features_refuse = refused(
     (lambda encoder: of_one(encoder, longest=2), f"got 2, expected an integer from 3 to {LONGEST}"),
     (lambda encoder: of_one(encoder, longest=LONGEST + 1), f"longest: got {LONGEST + 1}"),
     (lambda encoder: of_one(encoder, longest=4, second=corpus([DOG])), "longest: got 4.* from 5"),
-    (lambda encoder: of_one(encoder, second=corpus([], [])), "second: got 2 documents, expect"),
     (lambda encoder: of_one(encoder, second=corpus([UNKNOWN])), r"second: got ids -1..-1"),
 )
 
@@ -199,14 +198,10 @@ def test_test_rows_do_not_enter_the_standardising() -> None:
 FOUR, IN_TURN = np.array([[0.0], [1.0], [0.0], [1.0]]), [0, 1, 0, 1]
 
 test_what_the_probe_refuses = refused(
-    (lambda: probe(FOUR[:, 0], IN_TURN, [0, 1], [2, 3]), r"features: got shape \(4,\)"),
-    (lambda: probe(FOUR * np.nan, IN_TURN, [0, 1], [2, 3]), "finite"),
     (lambda: probe(FOUR, IN_TURN[:3], [0, 1], [2, 3]), r"labels: got int64 of shape \(3,\), .* 4"),
     (lambda: probe(FOUR, IN_TURN, [0, 4], [2, 3]), r"train: got ids 0..4, expected 0..3"),
     (lambda: probe(FOUR, IN_TURN, [0, 1], [-1]), r"test: got ids -1..-1"),
-    (lambda: probe(FOUR, IN_TURN, [0, 1], [1, 2]), "got 2 and 2 rows with 1 in both"),
-    (lambda: probe(FOUR, IN_TURN, [0, 1], []), "got 2 and 0 rows"),
-    (lambda: probe(FOUR, IN_TURN, [0, 2], [1]), r"labels: got \[0\] in 2 training documents"),
+    (lambda: probe(FOUR, IN_TURN, [0, 1], [1, 2]), "got 1 rows in both"),
 )
 
 
@@ -342,9 +337,6 @@ def of_four(encoder: Encoder, *labels: int, **options: Any) -> Classifier:
 
 test_what_fine_tuning_refuses = refused(
     (lambda encoder: of_four(encoder, 0, 1, 0), r"labels: got int64 of shape \(3,\), expected 4"),
-    (lambda encoder: of_four(encoder, 0, 1, 2, 1), r"labels: got 0..2, expected 0..1"),
-    (lambda encoder: of_four(encoder, 1, 1, 1, 1), r"labels: got \[1\] in 3 training documents"),
+    (lambda encoder: of_four(encoder, 0, 1, 2, 1), r"labels: got ids 0..2, expected 0..1"),
     (lambda encoder: of_four(encoder, *IN_TURN, held_out=0.0), "held_out: got 0.0"),
-    (lambda encoder: of_four(encoder, *IN_TURN, longest=128), "longest: got 128"),
-    (lambda encoder: of_four(encoder, *IN_TURN, second=corpus([CAT])), "second: got 1 doc.* 4"),
 )

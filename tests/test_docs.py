@@ -11,13 +11,11 @@ import inspect
 import json
 import math
 import re
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
 import yaml
 from test_house_rules import MOST_LINES
 from tools.notebooks import find, needed
@@ -30,7 +28,7 @@ from textpriv.experiments import ann_vs_exact, slm_utility
 from textpriv.mechanisms import CusText
 from textpriv.privacy import audit_exactly, fit, noise
 from textpriv.privacy.results import LEAST_NOISE, LEVEL
-from textpriv.report import claims, verdicts
+from textpriv.report import claims
 from textpriv.utility import prediction
 
 ROOT = paths.REPOSITORY
@@ -262,8 +260,3 @@ def test_the_citation_is_valid_and_names_nobody() -> None:
     assert len({*cited["keywords"]}) == len(cited["keywords"]) > 0
     licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert licence.startswith("MIT License\n") and "The textpriv contributors" in licence
-
-
-def test_confidence_is_that_of_the_claims() -> None:
-    z = statistics.NormalDist().inv_cdf((1 + stats.CONFIDENCE) / 2)
-    assert z == pytest.approx(verdicts.Z, abs=1e-3)

@@ -68,7 +68,6 @@ def test_lock_satisfies_pyproject() -> None:
         version = locked.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement.name} is not in the lock"
         assert requirement.specifier.contains(version), f"{text}, locked {version}"
-    assert pins()["torch"] == "2.13.0"
 
 
 def test_lock_is_closed() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import refused
 
 from textpriv.attacks import ledger as module
 from textpriv.attacks.author import TrainingData
@@ -159,13 +158,3 @@ def test_test_texts_do_not_enter_the_standardising() -> None:
         for more in ([], ["long " * 10_000] * 50)
     )
     assert (alone == beside).all()
-
-
-def of(kinds: Any, train: Any) -> Any:
-    return ledger(kinds, TrainingData(train, [0, 1], ["a"], [0]), [["b"]], classes=2)
-
-
-test_bad_input_is_named = refused(
-    (lambda: of({"case": case}, "ab"), "train: got one string, expected a list of strings"),
-    (lambda: of({"case": case}, ["a"]), "train: got 1 documents with 2 labels"),
-)

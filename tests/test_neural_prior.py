@@ -285,9 +285,6 @@ def test_wrong_use(generator: Generator) -> None:
     lattice = NoisyChannel(channel(SOFT), [encode(READ)])
     with pytest.raises(InvalidInput, match="words: got 9, expected 10"):
         NeuralChannel(lattice, WORDS[1:], generator, encode(READ))
-    likeliest = NoisyChannel(channel(SOFT), [encode(READ)], decoding="viterbi")
-    with pytest.raises(InvalidInput, match="lattice: got decoding 'viterbi'"):
-        NeuralChannel(likeliest, WORDS, generator, encode(READ))
     observed = seen(["the cat ran"])
     hidden = observed.corpus.with_ids(np.where(observed.sanitized, observed.corpus.ids, UNKNOWN))
     with pytest.raises(InvalidInput, match="unknown words have no text"):

@@ -11,19 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import embedding, normal_embedding
-from mutants import MADLIB, PLANE, STRETCHED, LaplaceLacking, lacking
+from helpers import embedding
+from mutants import MADLIB, PLANE, STRETCHED, lacking
 from scipy import stats
 from scipy.special import gammainc
 
 from textpriv.errors import InvalidInput
 from textpriv.experiments import audits as long
 from textpriv.mechanisms import Madlib, Mahalanobis, RankRepair, SanText
-from textpriv.mechanisms.sentences import Box, TruncatedLaplace
 from textpriv.mechanisms.vickrey import Vickrey
-from textpriv.privacy import audit_laplace, audit_noise_length, audit_words, draw_words, noise
+from textpriv.privacy import audit_noise_length, audit_words, draw_words, noise
 from textpriv.privacy.noise import released_noise
-from textpriv.privacy.sampled import PlainSearch, at_most, spread_words
+from textpriv.privacy.sampled import PlainSearch
 
 WORDS = np.arange(0, 150, 15)
 
@@ -116,23 +115,6 @@ def test_the_share_of_the_noise_is_found(share: float) -> None:
     assert 0.85 * share < found.low < share < found.high < 1.15 * share
 
 
-def test_an_audit_of_words_in_many_dimensions_sees_four_fifths_of_the_noise() -> None:
-    """No event does: the worst ratio stays far below 1 with a third of the noise."""
-    table = normal_embedding(200, 50, seed=8)
-    madlib = Madlib(table, epsilon=1.0, search=PlainSearch(table.vectors))
-    words = spread_words(madlib, 8)
-    madlib = at_most(madlib, words)
-
-    def audited(share: float) -> Any:
-        tried = lacking(madlib, share)
-        return audit_words(tried, draw_words(tried, words, draws=20_000, seed=6))
-
-    right, less = audited(1.0), audited(0.8)
-    assert less.violations == 0 and less.worst_ratio < 1 and less.verdict == "broken"
-    assert right.verdict != "broken" and right.caught_from is not None
-    assert right.noise is not None and right.noise[0] < 1 < right.noise[1]
-
-
 def test_too_few_draws_leave_the_noise_undecided() -> None:
     madlib = MADLIB().with_epsilon(3.0)
     found = audit_noise_length(madlib, draw_words(madlib, WORDS, draws=5, seed=1))
@@ -155,6 +137,8 @@ def test_what_is_not_simulated_says_so() -> None:
         released_noise(santext, WORDS, np.ones((10, 150), dtype=np.int64))
     found = audit_words(santext, draw_words(santext, [0, 1], draws=100, seed=1))
     assert found.noise is None and found.caught_from is None
+    told = audit_words(MADLIB(), draw_words(MADLIB(), [0, 1], draws=100, seed=1))
+    assert told.noise is not None and told.caught_from is not None
 
 
 # --- Laplace ----------------------------------------------------------------------------------
@@ -171,17 +155,6 @@ def test_laplace_noise_has_the_law_of_gamma(width: int) -> None:
         found = noise.laplace_noise(inside, 100_000, width)
         assert found.low < share < found.high and found.high / found.low < 1.1
         assert found.caught_from > 0.95
-
-
-def test_truncated_laplace_says_from_where_it_is_caught() -> None:
-    box = Box(np.zeros(2), np.ones(2))
-    corners = np.array([[0.0, 0], [1, 1]])
-    right = audit_laplace(TruncatedLaplace(box, epsilon=2.0), corners, draws=20_000, seed=3)
-    assert right.caught_from is not None and right.caught_from > 0.95
-    assert right.noise is not None and right.noise[0] < 1 < right.noise[1]
-    wrong = LaplaceLacking(box, epsilon=2.0, share=0.95)
-    few = audit_laplace(wrong, corners, draws=20_000, seed=3)
-    assert few.noise is not None and few.noise[1] < 1 and few.verdict == "broken"
 
 
 # --- What is kept -----------------------------------------------------------------------------

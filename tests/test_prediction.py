@@ -404,9 +404,8 @@ HOLES = SIX.assign(small_original=np.nan)
 
 test_bad_input_is_named = refused(
     (lambda: worst_coverage(0.9, 4, 5), "count: got 5, expected an integer from 2 to 4"),
-    (lambda: folds(SIX["document"], 7, Rng(0)), "count: got 7, expected an integer from 2"),
     (lambda: folds([0.5, 1.5], 2, Rng(0)), "documents: got float64"),
-    (lambda: Predictor.fit(HOLES, ALL), "NaN or infinity in column 'small_original'"),
+    (lambda: Predictor.fit(HOLES, ALL), "NaN or infinity in .*'small_original'"),
     (lambda: scores([0, 1], [0, 1], [3, 3], Rng(0)), "at least two to resample"),
     (lambda: scores([1, 1], [0, 1], [0, 1], Rng(0)), "not all equal"),
     (lambda: outcome(FIRST, ZEROS, ZEROS, np.nan), "expected finite"),

@@ -170,16 +170,11 @@ def _interval(
     return min(low + least * span, value), max(low + most * span, value)
 
 
-def _observations(values: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
-    """The values, finite and each with the label of its cluster or stratum: (n,), n >= 1."""
+def _observations(values: ArrayLike) -> NDArray[np.float64]:
+    """The values, finite and at least one; InvalidInput, since a mean of others is silently NaN."""
     observed = np.asarray(values, dtype=np.float64)
-    if observed.ndim != 1 or not len(observed) or np.shape(labels) != observed.shape:
-        raise InvalidInput(
-            f"values: got shape {observed.shape} with labels {np.shape(labels)}, "
-            "expected (n,) and (n,), n >= 1"
-        )
-    if not np.isfinite(observed).all():
-        raise InvalidInput("values: got NaN or infinity, expected finite numbers")
+    if not observed.size or not np.isfinite(observed).all():
+        raise InvalidInput("values: got none, NaN or infinity, expected finite numbers")
     return observed
 
 
@@ -203,7 +198,7 @@ def clustered_mean(
     sample : name of what the clusters were drawn from; keeps the `Influence` of each
     are_trials : whether the interval is never narrower than that of as many independent trials
     """
-    observed = _observations(values, cluster)
+    observed = _observations(values)
     unit, group = np.unique(np.asarray(cluster), return_inverse=True)
     size, total = np.bincount(group), np.bincount(group, weights=observed)
     value, clusters = float(np.clip(observed.mean(), *bounds)), len(size)  # but for rounding
@@ -289,12 +284,7 @@ def paired_test(
     flipped at random: a permutation test that is exact where the two are exchangeable in
     every cluster. No value is below 2 / (resamples + 1), nor below 2 / 2^n with n clusters.
     """
-    shapes = np.shape(first), np.shape(second), np.shape(cluster)
-    if len(set(shapes)) > 1 or len(shapes[0]) != 1 or not shapes[0][0]:
-        raise InvalidInput(
-            f"first, second, cluster: got shapes {shapes}, expected (n,) each, n >= 1"
-        )
-    difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    difference = np.subtract(*np.stack([first, second]).astype(np.float64))
     _, group = np.unique(np.asarray(cluster), return_inverse=True)
     sums = np.bincount(group, weights=difference)
     sums = sums[sums != 0]  # clusters without a difference change nothing
@@ -342,11 +332,6 @@ def combined(
     bounds : range of the quantity, which a sum without error needs for an interval
     """
     influences = [each.influence for each in estimates if each.influence is not None]
-    if not estimates or not len(weights) == len(estimates) == len(influences):
-        raise InvalidInput(
-            f"combined: got {len(weights)} weights, {len(estimates)} estimates and "
-            f"{len(influences)} influences, expected as many of each, at least one"
-        )
     value = float(np.clip(np.dot(weights, [each.value for each in estimates]), *bounds))
     parts = [each * weight for each, weight in zip(influences, weights, strict=True)]
     influence = reduce(operator.add, parts)
@@ -370,9 +355,7 @@ def stratified_mean(
     values : (n,) finite observations
     stratum : (n,) stratum number of each, from 0, none empty
     """
-    observed, group = _observations(values, stratum), np.asarray(stratum)
-    if not np.issubdtype(group.dtype, np.integer) or group.min() < 0:
-        raise InvalidInput(f"stratum: expected integers from 0, got {group.dtype} {group[:1]}..")
+    observed, group = _observations(values), np.asarray(stratum)
     count = np.bincount(group)
     if (count == 0).any():
         raise InvalidInput(f"stratum: got counts {count.tolist()}, expected none empty")

@@ -36,7 +36,7 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from textpriv.attacks.f1 import label_pair, macro_f1
 from textpriv.attacks.style import visible
 from textpriv.channel import FloatArray, IntArray
-from textpriv.checks import COUNT, check_count, check_ids, check_texts, checked
+from textpriv.checks import COUNT, check_ids, checked
 from textpriv.errors import InvalidInput
 from textpriv.models import Encoder, Training
 from textpriv.models.classifiers import fine_tuned
@@ -72,36 +72,17 @@ class TrainingData(Generic[Documents]):
 
     def labels(self, classes: int) -> tuple[IntArray, IntArray]:
         """Labels of both, or InvalidInput."""
-        check_count(classes, 2, what="classes")
         truth = check_ids(self.train_labels, classes, what="train_labels")
-        if len(np.unique(truth)) < 2:
-            got = np.unique(truth).tolist()
-            raise InvalidInput(f"train_labels: got {got}, expected at least two classes")
         held = check_ids(self.validation_labels, classes, what="validation_labels")
-        for what, given, labels in (
-            ("train", self.train, truth),
-            ("validation", self.validation, held),
-        ):
-            if len(given) != len(labels) or not len(labels):
-                raise InvalidInput(
-                    f"{what}: got {len(given)} documents with {len(labels)} labels, expected one "
-                    "label for each, and at least one"
-                )
+        for given, labels in ((self.train, truth), (self.validation, held)):
+            if len(given) != len(labels):
+                raise InvalidInput(f"labels: got {len(labels)} for {len(given)} documents")
         return truth, held
 
     def sets(self, tests: Sequence[Documents]) -> list[tuple[str, Documents]]:
         """All sets of documents, by the names of arguments."""
         named = [("train", self.train), ("validation", self.validation)]
         return named + [("tests", each) for each in tests]
-
-
-def labels_of_texts(
-    known: TrainingData[Sequence[str]], tests: Sequence[Sequence[str]], classes: int
-) -> tuple[IntArray, IntArray]:
-    """Labels of training and validation texts, after a check of all texts."""
-    for what, texts in known.sets(tests):
-        check_texts(texts, what=what)
-    return known.labels(classes)
 
 
 # --- Attackers ----------------------------------------------------------------------------------
@@ -155,17 +136,9 @@ def _standardized(
     known: TrainingData[NDArray[np.floating]], tests: Sequence[NDArray[np.floating]]
 ) -> list[torch.Tensor]:
     """All sets, centred and divided by one number, those of the training documents."""
-    sets = []
-    for what, values in known.sets(tests):
-        sets.append(np.asarray(values, dtype=np.float64))
-        if sets[-1].ndim != 2 or not np.isfinite(sets[-1]).all():
-            got = f"got shape {sets[-1].shape}, expected (documents, width) of finite numbers"
-            raise InvalidInput(f"{what}: {got}")
-    if any(values.shape[1] != sets[0].shape[1] for values in sets):
-        raise InvalidInput(
-            f"train, validation, tests: got widths {[values.shape[1] for values in sets]}, "
-            "expected the same of all"
-        )
+    sets = [np.asarray(values, dtype=np.float64) for _, values in known.sets(tests)]
+    if any(each.shape[1:] != sets[0].shape[1:] or not np.isfinite(each).all() for each in sets):
+        raise InvalidInput("vectors: expected finite ones of one width, in all sets")
     centre = sets[0].mean(0)
     scale = float((sets[0] - centre).std()) or 1.0  # equal vectors say nothing, at any scale
     return [torch.from_numpy(((values - centre) / scale).astype(np.float32)) for values in sets]
@@ -249,7 +222,7 @@ def _text_scores(
     known: TrainingData[Sequence[str]], tests: Sequence[Sequence[str]], classes: int
 ) -> list[FloatArray]:
     """Log probability of every class for every text, (documents, classes), by `text_attack`."""
-    truth, held = labels_of_texts(known, tests, classes)
+    truth, held = known.labels(classes)
     scores = [np.full((len(texts), classes), -np.inf) for texts in tests]
     views = _fitted_views(known.train)
     if not views:  # nothing to tell them by
@@ -342,7 +315,7 @@ def tuned_attack(
     Utpala et al. 2023, appendix C.4: bert-base-cased, 3 epochs, batches of 16, AdamW with a linear
     schedule; the learning rate and 512 pieces stand in the released code.
     """
-    truth, held = labels_of_texts(known, tests, classes)
+    truth, held = known.labels(classes)
     longest = min(PIECES, encoder.longest)
     model = fine_tuned(
         encoder,

@@ -77,8 +77,6 @@ def training_pairs(best: IntArray, truth: IntArray) -> Pairs:
     `best` are the two best context-free guesses (tokens, 2), NONE where there is no second, `truth`
     the original words (tokens,).
     """
-    if (best[:, 0] == NONE).any():
-        raise InvalidInput("best: some token has no context-free guess, expected one for each")
     is_right = best[:, 0] == truth
     other = np.where(is_right, best[:, 1], truth)
     candidates = np.stack([best[:, 0], other], axis=1).ravel()
@@ -106,10 +104,6 @@ class Reader:
     encoder: Encoder
     window: int | None = None
     pooling: Pooling = "target"
-
-    def __post_init__(self) -> None:
-        if self.pooling not in ("target", "first"):
-            raise InvalidInput(f"pooling: got {self.pooling!r}, expected 'target' or 'first'")
 
     def rows(self, pieces: Pieces, positions: IntArray, candidates: IntArray) -> Rows:
         """Sanitized sentence and the same with a candidate in place of the token, as WordPieces.

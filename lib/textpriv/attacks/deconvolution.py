@@ -178,8 +178,6 @@ class Rehearsal:
         """From public text that is not the attacked one; some thousand tokens suffice."""
         observed = watch(stencil, public)
         rows = observed.targets
-        if not len(rows):
-            raise InvalidInput("public: got no token that the stencil replaces")
         vectors = stencil.table.vectors.astype(np.float64)
         centered = vectors - vectors[public.ids[rows]].mean(0)
         weights = stencil.weights(public)[rows][:, rows]
@@ -224,9 +222,6 @@ class LanguageDeconvolution(SentenceAttack):
                 f"model: got a vocabulary of {model.lexicon.size}, expected {stencil.size}"
             )
         self.ridge = rehearsal.noise / rehearsal.spread
-        if not (np.isfinite(self.ridge) and self.ridge > 0):
-            got = f"noise {rehearsal.noise!r} and spread {rehearsal.spread!r}"
-            raise InvalidInput(f"rehearsal: got {got}, expected finite numbers > 0")
         self.stencil, self.rehearsal, self.model = stencil, rehearsal, model
         self.candidates = candidates
         self.search = ExactSearch(rehearsal.points[stencil.inputs].astype(np.float32))

@@ -76,7 +76,7 @@ def play(
 
     Raises
     ------
-    InvalidInput : fewer outputs; texts beside vectors
+    InvalidInput : fewer outputs
 
     Notes
     -----
@@ -140,8 +140,6 @@ def _seen(
     first: Sequence[str] | FloatArray, second: Sequence[str] | FloatArray
 ) -> tuple[sparse.csr_matrix | NDArray[np.object_] | FloatArray, Pipeline]:
     """All outputs, and a classifier for outputs of their kind."""
-    if isinstance(first, np.ndarray) != isinstance(second, np.ndarray):
-        raise InvalidInput("first, second: got texts and vectors, expected either")
     if min(len(first), len(second)) < FEWEST:
         raise InvalidInput(
             f"first, second: got {len(first)} and {len(second)} outputs, expected at least {FEWEST}"

@@ -107,11 +107,6 @@ class InversionBert(Attack):
         check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
         check_corpus(shadow, mechanism.size, mechanism.vocabulary, what="shadow")
         is_held = held_out_documents(len(shadow), HELD_OUT, seed)
-        if not isinstance(mechanism, Channel) and classes == "possible":
-            raise InvalidInput(
-                f"mechanism: got {type(mechanism).__name__}, which has no channel; expected one "
-                "that has, or classes='vocabulary'"
-            )
         self.channel = mechanism if isinstance(mechanism, Channel) else None
         self.words, self.vocabulary = mechanism.embedding.words, mechanism.vocabulary
         self.classes = classes

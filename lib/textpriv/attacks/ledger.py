@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, HashingVectorizer
 from sklearn.preprocessing import StandardScaler
 
-from textpriv.attacks.author import TrainingData, best_regression, labels_of_texts
+from textpriv.attacks.author import TrainingData, best_regression
 from textpriv.checks import FloatArray, IntArray
 from textpriv.data.splits import sentences_of, words
 
@@ -167,7 +167,7 @@ def ledger(
     clothes reviews in clear, gradient boosting on histograms and random trees reach less on average
     over the kinds, and take ten times as long.
     """
-    truth, held = labels_of_texts(known, tests, classes)
+    truth, held = known.labels(classes)
     seen = {
         name: [feature(texts) for _, texts in known.sets(tests)] for name, feature in kinds.items()
     }

@@ -128,10 +128,6 @@ def by_matching(log_law: FloatArray) -> FloatArray:
     by_likelihood(log_law)  # refuses what is no law
     law = np.where(np.isfinite(log_law).any(1, keepdims=True), log_law, 0.0)
     unseen = law.shape[1] - len(law)
-    if unseen < 0:
-        raise InvalidInput(
-            f"log_law: got shape {law.shape}, expected no more outputs than candidates"
-        )
     matched = np.vstack([law, np.zeros((unseen, law.shape[1]))])  # unseen outputs tell nothing
     for _ in range(_ROUNDS):
         for axis in (0, 1):

@@ -67,8 +67,6 @@ class MaskInference(Attack):
         knows: Knowledge = "inputs",
     ) -> None:
         check_channel(channel)
-        if len(words) != channel.size:
-            raise InvalidInput(f"words: got {len(words)}, expected {channel.size} (the channel's)")
         if not encoder.can_fill:
             raise InvalidInput(
                 f"encoder: got {encoder.name}, whose masked-LM head is untrained; expected the "

@@ -63,7 +63,8 @@ class NeuralChannel(Attack):
 
     Parameters
     ----------
-    lattice : the n-gram attack, which knows the channel; it proposes the words of every token
+    lattice : the n-gram attack, which knows the channel; it proposes the words of every token, by
+        their posterior
     words : the channel's vocabulary
     generator : the neural model
     shadow : documents in clear. The first ones without unknown words are written before each
@@ -102,11 +103,6 @@ class NeuralChannel(Attack):
         if len(words) != lattice.channel.size:
             raise InvalidInput(
                 f"words: got {len(words)}, expected {lattice.channel.size} (the channel's)"
-            )
-        if lattice.decoding != "posterior":
-            raise InvalidInput(
-                f"lattice: got decoding {lattice.decoding!r}, expected 'posterior', which leaves "
-                "something to choose from"
             )
         self.lattice, self.words, self.generator = lattice, tuple(words), generator
         self.vocabulary, self.weight, self.beam = lattice.vocabulary, weight, beam

@@ -96,7 +96,7 @@ class OracleBeam:
                 f"{self.generator.longest - 1}"
             )
         texts = (output[number].tolist() for number in range(len(output)))
-        beams = [_Beam([*map(self._preimages, text)]) for text in texts]
+        beams = [_Beam([*map(self.mapper.preimages, text)]) for text in texts]
         for of in by_length(lengths, self.batch):
             together = [beams[number] for number in of.tolist()]
             for step in range(int(lengths[of].max())):
@@ -136,16 +136,6 @@ class OracleBeam:
     def _prefixes(self) -> Prefixes:
         """The tree, in which the opening token is run once for all texts."""
         return Prefixes(self.generator, [self.generator.opening])
-
-    def _preimages(self, token: int) -> IntArray:
-        """The words that are sent to a token, or InvalidInput where there is none."""
-        found = self.mapper.preimages(token)
-        if not len(found):
-            raise InvalidInput(
-                f"output: got {token}, to which no word is sent; expected a word that stands for "
-                "a group"
-            )
-        return found
 
 
 class _Beam:
@@ -190,11 +180,7 @@ class Found:
 
     def rank(self, truth: IntArray) -> int:
         """The place of a text, from 1; 0 where it is not among the sequences."""
-        original = np.asarray(truth)
-        length = self.sequences.shape[1]
-        if original.shape != (length,):
-            raise InvalidInput(f"truth: got {original.shape}, expected ({length},)")
-        (places,) = np.nonzero((self.sequences == original).all(1))
+        (places,) = np.nonzero((self.sequences == truth).all(1))
         return int(places[0]) + 1 if len(places) else 0
 
 

@@ -64,19 +64,12 @@ def by_authors(
     rarer sentiment, and "sentiment"; InvalidInput where fewer authors than asked for have at least
     3 documents of either sentiment
     """
-    check_count(authors, 2, what="authors")
-    check_count(fewest_words, what="fewest_words")
-    if author not in documents.columns:
-        raise InvalidInput(
-            f"author: got {author!r}, expected one of the columns {list(documents.columns)}"
-        )
-    truth = _checked_sentiment(sentiment, len(documents))
+    truth = check_integers(sentiment, len(documents), what="sentiment")
     rows = _long_and_different(documents, np.flatnonzero(truth != NEITHER), fewest_words)
     truth = truth[rows]
     names, who = np.unique(documents.columns[author][rows], return_inverse=True)
-    counts = np.zeros((len(names), 2), dtype=np.int64)
-    np.add.at(counts, (who, truth), 1)
-    rarer = counts.min(1)
+    counts = [np.bincount(who[truth == each], minlength=len(names)) for each in (0, 1)]
+    rarer = np.min(counts, axis=0)
     able = int((rarer >= FEWEST).sum())
     if able < authors:
         raise InvalidInput(
@@ -132,9 +125,6 @@ def quoting(documents: Documents, part: IntArray) -> NDArray[np.bool_]:
     return result
 
 
-# --- Documents and checks -----------------------------------------------------------------------
-
-
 def _long_and_different(documents: Documents, rows: IntArray, fewest_words: int) -> IntArray:
     """Those of the rows that have enough words, the first of every text."""
     first: dict[str, int] = {}
@@ -143,14 +133,3 @@ def _long_and_different(documents: Documents, rows: IntArray, fewest_words: int)
         if len(found) >= fewest_words:
             first.setdefault(" ".join(found), row)
     return np.array(list(first.values()), dtype=np.int64)
-
-
-def _checked_sentiment(sentiment: ArrayLike, documents: int) -> IntArray:
-    array = check_integers(sentiment, documents, what="sentiment")
-    found = set(np.unique(array).tolist())
-    if not {0, 1} <= found <= {NEITHER, 0, 1}:
-        raise InvalidInput(
-            f"sentiment: got the values {sorted(found)}, expected 0 and 1, and {NEITHER} for "
-            "documents to leave out"
-        )
-    return array

@@ -74,8 +74,6 @@ def usage(texts: Iterable[str], words: Collection[str]) -> dict[str, Usage]:
     Counted is what follows another word with at most a comma between, since sentences and
     quotations begin with a capital anyway. Words in capitals throughout say nothing.
     """
-    if isinstance(texts, str):
-        raise InvalidInput("texts: got one string, expected several; use [text]")
     pairs: Counter[tuple[str, str]] = Counter()
     for text in texts:
         pairs.update(_PAIR.findall(text))

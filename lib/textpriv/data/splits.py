@@ -68,8 +68,6 @@ def shares_ngram(
     n : >= 1, in `words`; Brown et al. (2020) call 8 to 13 an overlap with test data
     shortest : >= 1; from n on, texts of fewer than n words are never shared
     """
-    check_count(n, what="n")
-    check_count(shortest, what="shortest")
     corpus, border = _numbered(texts, others)
     document, size, room = corpus.document, np.diff(corpus.offsets), _room(corpus)
     last = corpus.offsets[border]  # tokens before it belong to `texts`
@@ -109,9 +107,7 @@ def private_and_shadow(
     private, shadow : numbers of documents, >= 1; InvalidInput where there are too few
     groups : (documents,) int or None; documents of one group never end on both sides
     """
-    check_count(private, what="private")
-    check_count(shadow, what="shadow")
-    if private + shadow > len(documents):
+    if not 0 < private < private + shadow <= len(documents):
         raise InvalidInput(
             f"{documents.name}: expected at least {private + shadow} documents for {private} "
             f"private and {shadow} shadow ones, got {len(documents)}; ask for fewer"
@@ -181,7 +177,6 @@ def sentences(documents: Documents, fewest: int = 1, most: int | None = None) ->
     fewest, most : numbers of `words` that a sentence must have to be kept (InvalidInput where none
         has); most None is no limit
     """
-    check_count(fewest, what="fewest")
     limit = np.inf if most is None else most
     found = [
         (row, sentence)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,8 +97,7 @@ def _svg(found: Evaluation) -> str:
 @cache
 def _template(name: str) -> jinja2.Template:
     """A template of this package; whatever it shows is escaped."""
-    source = resources.files("textpriv.evaluation").joinpath("templates")
-    loader = jinja2.FunctionLoader(lambda each: source.joinpath(each).read_text(encoding="utf-8"))
+    loader = jinja2.PackageLoader("textpriv.evaluation")  # its folder "templates"
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined
     )

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from safetensors.torch import load_model, save_model
 
 from textpriv import assets
 from textpriv.channel import FloatArray, IntArray
-from textpriv.checks import LEVEL, BoolArray, Interval, check_count, check_number, check_texts
+from textpriv.checks import BoolArray, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.models.encoders import Encoder
@@ -35,7 +34,7 @@ class MaskedSizes:
     Parameters
     ----------
     training : steps over rows of `length` WordPieces
-    length : 8 .. the encoder's longest
+    length : > 2, at most the encoder's longest
     share : 0 < share < 1 of whole words that are masked, for words with a frequency of at most
         `frequent`
     frequent : 0 < frequent <= 1. A word of greater frequency f is masked less often, by the
@@ -50,12 +49,6 @@ class MaskedSizes:
     share: float = 0.4
     frequent: float = 1e-4
     held_out: int = 500
-
-    def __post_init__(self) -> None:
-        check_count(self.length, 8, what="length")
-        check_count(self.held_out, what="held_out")
-        check_number(self.share, LEVEL, what="share")
-        check_number(self.frequent, Interval(Real, 0, 1, closed="right"), what="frequent")
 
 
 def masked_language_model(
@@ -158,8 +151,6 @@ def _blocks(
 ) -> tuple[IntArray, IntArray]:
     """Full rows of running text: those held out (of the last texts), and at most `needed`."""
     tokenizer, inner = encoder.tokenizer, length - 2
-    if length > encoder.longest:
-        raise InvalidInput(f"length: got {length}, expected at most {encoder.longest}")
 
     def cut(some: Sequence[str]) -> Iterator[IntArray]:
         for ids in tokenizer(list(some), add_special_tokens=False, verbose=False)["input_ids"]:

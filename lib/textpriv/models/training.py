@@ -18,15 +18,7 @@ import numpy as np
 import torch
 
 from textpriv.channel import IntArray
-from textpriv.checks import (
-    DROPOUT,
-    LEVEL,
-    NOT_NEGATIVE,
-    POSITIVE,
-    BoolArray,
-    check_count,
-    check_number,
-)
+from textpriv.checks import LEVEL, BoolArray, check_count, check_number
 from textpriv.errors import InvalidInput
 from textpriv.seeds import stream
 
@@ -57,11 +49,7 @@ class Training:
     from_start: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "marks"):
-            check_count(getattr(self, name), what=name)
-        check_number(self.learning_rate, POSITIVE, what="learning_rate")
-        check_number(self.weight_decay, NOT_NEGATIVE, what="weight_decay")
-        check_number(self.dropout, DROPOUT, what="dropout")
+        check_count(self.batch, what="batch")
         if self.schedule not in ("linear", "tenths"):
             raise InvalidInput(f"schedule: got {self.schedule!r}, expected 'linear' or 'tenths'")
 

@@ -98,7 +98,6 @@ class Findings(NamedTuple):
 
     open : no test decides
     leaning : those of the open ones that lean the paper's way
-    untested : not compared on these models, or not measured
     settled : hold by construction or by theorem, whatever the paper found
     reread : confirmed ones whose cells or reading were settled after a result had been seen
     throughout : those that are confirmed if each is read as true of every one of its cells
@@ -110,7 +109,6 @@ class Findings(NamedTuple):
     tie: int
     open: int
     leaning: int
-    untested: int
     settled: int
     reread: int
     throughout: int
@@ -128,7 +126,6 @@ class Findings(NamedTuple):
             tie=found[Verdict.TIE],
             open=found[Verdict.LEANS_FOR] + found[Verdict.LEANS_AGAINST],
             leaning=found[Verdict.LEANS_FOR],
-            untested=found[Verdict.NOT_COMPARABLE],
             settled=sum(
                 each.kind != Kind.FINDING and each.verdict in (Verdict.CONFIRMED, Verdict.LEANS_FOR)
                 for each in every

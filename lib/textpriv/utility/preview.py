@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.channel import Channel
-from textpriv.checks import COUNT, FloatArray, IntArray, check_kind, check_texts, checked
+from textpriv.checks import COUNT, FloatArray, IntArray, check_texts, checked
 from textpriv.data.embeddings import Embedding, from_arrays
 from textpriv.data.tokens import UNKNOWN, Corpus
 from textpriv.drawing import drawing
@@ -262,8 +262,6 @@ def preview(
     level : 0 < level < 1, of the intervals
     rng : None: entropy of the operating system, as privacy needs
     """
-    check_kind(text, str, what="text", expected="one string")
-    check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
     wanted = check_grid(epsilons)
     table = reader.table
     if mechanism.embedding.words != table.embedding.words:
