@@ -10,6 +10,7 @@ asked about test documents. What it is depends on what is passed, and on nothing
 
     static     training and validation documents in clear, test documents sanitized
     adaptive   all three sanitized by the same mechanism
+    rehearsed  test documents sanitized, the others in clear and sanitized again and again
 
 A trained attacker is not kept: every call trains anew. One call serves several test sets, so that
 a static attacker need not be trained again for every mechanism, and returns (documents,) int64 for
