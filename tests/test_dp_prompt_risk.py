@@ -476,18 +476,21 @@ def test_who_learns_from_every_run_is_held_against_who_learns_from_one(run: repo
     every: dict[str, Any] = {"attacker": "rehearsed", "access": TEXT}
     one: dict[str, Any] = {"attacker": ADAPTIVE, "access": TEXT}
     cut = made("left-out", [0.1, 0.4], [0.1, 0.25], [0.6, 0.6], **every)
-    learned = pd.DataFrame([*made("madlib", [2, 8], [0.1, 0.45], [0.8, 0.8], **every), *cut])
-    adaptive = [*made("madlib", [2, 8], [0.1, 0.2], [0.8, 0.8], **one)]
+    learned = pd.DataFrame([*made("madlib-300d", [2, 8], [0.1, 0.45], [0.8, 0.8], **every), *cut])
+    adaptive = [*made("madlib-300d", [2, 8], [0.1, 0.2], [0.8, 0.8], **one)]
     adaptive += made("left-out", [0.1, 0.4], [0.4, 0.25], [0.6, 0.6], **one)
     for table in (learned, pd.DataFrame(adaptive)):
         run.record_rows(table, "f1.{mechanism}.{setting}.{target}.{attacker}.{access}")
     more, apart, said = experiment.from_every_run(run, learned, [0.2])
-    verdicts = {"madlib eps2": "undecided", "madlib eps8": "above"}
+    verdicts = {"madlib-300d eps2": "undecided", "madlib-300d eps8": "above"}
     verdicts |= {"left-out eps0.1": "below", "left-out eps0.4": "undecided"}
     assert more["verdict"].to_dict() == verdicts
-    assert apart["value"].to_dict() == {"0.2 madlib": pytest.approx(0.2)}
-    assert run.measurement("f1_by_every_run.madlib.eps8").value == pytest.approx(0.25)
-    assert "of 4, 1 above, 1 below, 2 undecided" in said and "+0.25 (MADLIB, ε 8: 0.45)" in said
+    assert apart["value"].to_dict() == {"0.2 madlib-300d": pytest.approx(0.2)}
+    assert run.measurement("f1_by_every_run.madlib-300d.eps8").value == pytest.approx(0.25)
+    assert (
+        "of 4, 1 above, 1 below, 2 undecided" in said
+        and "+0.25 (MADLIB, 300 dimensions, ε 8: 0.45)" in said
+    )
     assert "1 of 1 comparisons favour a mechanism significantly" in said
 
 

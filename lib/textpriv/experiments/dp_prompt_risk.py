@@ -36,7 +36,7 @@ from textpriv.experiments.dp_prompt import (
 from textpriv.experiments.equal_utility import LEFT_OUT
 from textpriv.models import Encoder, similarity
 from textpriv.report.difference import Finding
-from textpriv.report.figures import label
+from textpriv.report.figures import called, label
 from textpriv.report.run import Run
 from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, combined
 
@@ -243,7 +243,7 @@ def from_every_run(
     mechanism, setting = author.index[most]
     said = (
         f"Author F1, learned from every run minus from one: {tally(more)} (5% level over all); "
-        f"most {more['value'].iloc[most]:+.2f} ({label(mechanism)}, {shown(setting)}: "
+        f"most {more['value'].iloc[most]:+.2f} ({called(mechanism)}, {shown(setting)}: "
         f"{author.iloc[most]:.2f}). At equal risk under this attacker: {finding}"
     )
     return more, apart, said
