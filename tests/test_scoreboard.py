@@ -508,9 +508,7 @@ def test_what_vectors_give_away_is_compared_with_what_is_named_without() -> None
         for name, value in attacks.items()
     ]
     said = findings._linked(board(*linked))
-    assert said.startswith(", yet among 200 sentences 95% (") and said.endswith(
-        "are linked one by one"
-    )
+    assert said.startswith(", yet among 200 sentences 95% (") and said.endswith("are linked")
     assert vectors(0.06).title == "Undecided at this size"
     assert findings.vectors(board()).title == "One of the two was not measured here"
 

@@ -158,7 +158,7 @@ def alone(board: Board) -> str:
         f"tried is right in {READABLE_ACCURACY:.0%}; {told_ends(board)}), a text gives the "
         f"strongest of three attacks {rate} of its content words under "
         f"{called(str(least['mechanism']))}{estimated}, by point estimate the least of {len(own)} "
-        f"measured on both sides of that accuracy, and {own['value'].max():.0%} under "
+        f"on both sides of that accuracy, and {own['value'].max():.0%} under "
         f"{called(str(own.iloc[-1]['mechanism']))}, the most."
     )
     if len(bare := found[found["mechanism"] == LEFT_OUT]):
@@ -465,12 +465,12 @@ def documents(board: Board) -> Finding:
     cap = f" ({bound.value / token.value:.0f} tokens written)" if bound and token else ""
     return Finding(
         f"{_capital(verdict)} for the classifiers that were run",
-        "None knew the language model's probabilities or had learned from several outputs of a "
-        "text. With clipping, at temperature 0.75, the "
+        "None knew the language model's probabilities or learned from several outputs. "
+        "With clipping, at temperature 0.75, the "
         f"strongest on one output reaches a macro F1 of {board.told(PROMPT + 'author')} for the "
-        f"author (guessing: {board.told('f1.random.plain.author')}){_on_several(board)}, on clean "
-        f"text {_without_interval(board, CLEAR + 'author')}; for the sentiment, of film reviews, "
-        f"{board.told(PROMPT + 'sentiment')}, on clean text "
+        f"author (guessing: {board.told('f1.random.plain.author')}; clean text: "
+        f"{_without_interval(board, CLEAR + 'author')}){_on_several(board)}. For film "
+        f"sentiment it is {board.told(PROMPT + 'sentiment')}, clean "
         f"{_without_interval(board, CLEAR + 'sentiment')}. The guarantee for any two documents"
         f"{cap} is an epsilon of {board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
     )
@@ -504,8 +504,8 @@ def _on_several(board: Board) -> str:
     most = strongest(several, "k").iloc[0]
     once = asked[(asked["k"] == 1) & (asked["access"] == most["access"])].iloc[0]
     return (
-        f"; one who reads several of each of {most['n']:.0f} texts {between(once)} on one, "
-        f"{between(most)} on {most['k']:.0f}"
+        f", one who reads {most['k']:.0f} outputs of each of {most['n']:.0f} texts "
+        f"{between(most)}, by one {between(once)}"
     )
 
 
@@ -603,7 +603,7 @@ def _linked(board: Board) -> str:
         return ""
     best = strongest(own, "mechanism").iloc[0]
     share = told(best["value"], best["low"], best["high"])
-    return f", yet among {best['candidates']:.0f} sentences {share} are linked one by one"
+    return f", yet among {best['candidates']:.0f} sentences {share} are linked"
 
 
 def games(found: pd.DataFrame) -> str:
@@ -693,8 +693,8 @@ def proved(stated: pd.DataFrame) -> str:
     least = finite.min()
     names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
     said = (
-        "he smallest epsilon (without delta) stated in docs/PRIVACY for one text, all of "
-        f"whose sentences may differ, is {least:,.0f} ({listing([*names])})"
+        "he smallest epsilon (without delta) stated in docs/PRIVACY for a text of "
+        f"which all may differ is {least:,.0f} ({listing([*names])})"
     )
     if least <= LARGE:
         return f"T{said}."
