@@ -224,9 +224,9 @@ def against_scissors(
 def from_every_run(
     run: Run, learned: pd.DataFrame, risks: Sequence[float]
 ) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """What the attacker on texts gains who learns from every run, and who keeps more against him.
+    """What the attacker on texts gains who learns from every run, and what is kept against it.
 
-    `learned` has his F1, recorded; so is that of who learns from one output. First the difference
+    `learned` has its F1, recorded; so is that of who learns from one output. First the difference
     of author F1 at every setting (`compared`), recorded; then `against_scissors` at equal risk,
     both under this one attacker; and both in words.
     """
