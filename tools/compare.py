@@ -27,7 +27,8 @@ from textpriv.stats import CONFIDENCE
 # the ends that a run itself has measured, or where classifiers reach an accuracy.
 LEARNED = (
     "accuracy", "accuracy_tuned", "decision", "equal", "equal_risk", "f1", "f1_strongest",
-    "f1_untuned", "f1_at_risk", "f1_over_left-out", "ledger", "left", "read", "repeated", "trace",
+    "f1_untuned", "f1_at_risk", "f1_at_risk_rehearsed", "f1_by_every_run", "f1_over_left-out",
+    "f1_over_left-out_rehearsed", "ledger", "left", "read", "repeated", "trace",
 )  # fmt: skip
 LONGER = ".dp-prompt"  # what it writes is as long as the profile lets it be
 EXPECTED = (0.90, 0.98)  # share of differences inside the joint error
