@@ -139,8 +139,8 @@ def test_what_is_left_where_the_author_is_hidden() -> None:
     for most, best in ((0.31, "0.55 (MADLIB, ε 5)"), (0.34, "0.65 (MADLIB, ε 8)")):
         said = experiment.hidden(table, most)
         value, where = best.split(" ", 1)
-        assert f"(F1 at most {most}),\nthe sentiment F1 is {value} at best {where}, " in said
-        assert said.endswith("0.70 in clean text")
+        assert f"(F1 at most {most}),\nsentiment F1 is {value} at best {where[:-1]}; " in said
+        assert said.endswith("; clean: 0.70)")
     assert experiment.hidden(table, 0.1).startswith("No setting surely hides the author (F1 at mo")
 
 

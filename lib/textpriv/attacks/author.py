@@ -77,7 +77,8 @@ class TrainingData(Generic[Documents]):
         held = check_ids(self.validation_labels, classes, what="validation_labels")
         for given, labels in ((self.train, truth), (self.validation, held)):
             if len(given) != len(labels):
-                raise InvalidInput(f"labels: got {len(labels)} for {len(given)} documents")
+                got = f"{len(labels)} for {len(given)} documents"
+                raise InvalidInput(f"labels: got {got}, expected one each")
         return truth, held
 
     def sets(self, tests: Sequence[Documents]) -> list[tuple[str, Documents]]:

@@ -80,8 +80,8 @@ def hidden(table: pd.DataFrame, most: float) -> str:
     if left.empty:
         return f"No setting surely {where}; the sentiment F1 of clean text is {clean:.2f}"
     mechanism, setting = left.idxmax()
-    best = f"the sentiment F1 is {left.max():.2f} at best ({label(mechanism)}, {shown(setting)})"
-    return f"Where a mechanism surely {where},\n{best}, {clean:.2f} in clean text"
+    best = f"sentiment F1 is {left.max():.2f} at best ({label(mechanism)}, {shown(setting)}"
+    return f"Where a mechanism surely {where},\n{best}; clean: {clean:.2f})"
 
 
 def compared(
