@@ -180,8 +180,8 @@ def kept_table(
         for number in (-1, *np.unique(stratum).tolist()):
             here = (stratum == number) | (number < 0)
             _, group = np.unique(stratum[here], return_inverse=True)
-            found = stats.stratified_mean(values[here], group, bounds=(0, 1))
-            rows.append({"epsilon": epsilon, "stratum": number, **found.columns()})
+            share = stats.stratified_mean(values[here], group, bounds=(0, 1))
+            rows.append({"epsilon": epsilon, "stratum": number, **share.columns()})
     return pd.DataFrame(rows).rename(columns={"value": "kept"})
 
 

@@ -25,12 +25,12 @@ EMBEDDINGS = {
 
 
 @drawing
-def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
+def lines(scores: pd.DataFrame, word: str, dimension: int) -> Figure:
     """Lines of all rivals along one direction, and their upper envelope."""
     fig, ax = plt.subplots(figsize=(PAGE, 3.4))
     look: dict[str, Any] = {"x": "radius", "y": "score", "estimator": None, "ax": ax}
-    losers, winners = found[~found["wins"]], found[found["wins"]]
-    top = found.groupby("radius")["score"].transform("max")
+    losers, winners = scores[~scores["wins"]], scores[scores["wins"]]
+    top = scores.groupby("radius")["score"].transform("max")
     best = winners[winners["score"] >= top[winners.index] - 1e-12]
     sns.lineplot(losers, units="other", color="#C8C8C8", lw=0.6, zorder=1, **look)
     look |= {"hue": "other", "hue_order": winners["other"].unique()}
@@ -42,7 +42,7 @@ def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
     ax.set_ylim(winners["score"].min() - 12, top.max() * 1.05 + 2)
     ax.set(xlabel="length of the noise r along one direction u (distance units)")
     top_axis = ax.secondary_xaxis("top")
-    ticks = [t for t in ax.get_xticks() if 0 < t <= found["radius"].max()]
+    ticks = [t for t in ax.get_xticks() if 0 < t <= scores["radius"].max()]
     top_axis.set_xticks(ticks, [f"{dimension / t:.0f}" for t in ticks])
     top_axis.set_xlabel("epsilon whose noise has this mean length", fontsize=8.5)
     ax.set(ylabel="score of a word (the highest comes out)")
@@ -54,9 +54,9 @@ def lines(found: pd.DataFrame, word: str, dimension: int) -> Figure:
 
 
 @drawing
-def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
+def kept_words(curves: pd.DataFrame, paper: pd.DataFrame) -> Figure:
     """N_w against epsilon, exact and Annoy, one panel per embedding, the paper's points on top."""
-    panels = found[found["stratum"] < 0].groupby("embedding", sort=False)
+    panels = curves[curves["stratum"] < 0].groupby("embedding", sort=False)
     fig, axes = plt.subplots(1, len(panels), figsize=(PAGE, 3.4), sharey=True, squeeze=False)
     for ax, (name, panel) in zip(axes[0], panels, strict=True):
         for search, part in panel.groupby("search", sort=False):
@@ -84,10 +84,10 @@ def kept_words(found: pd.DataFrame, paper: pd.DataFrame) -> Figure:
 
 
 @drawing
-def replacements(found: pd.DataFrame, embedding: str) -> Figure:
+def replacements(shares: pd.DataFrame, embedding: str) -> Figure:
     """Where the output ranks among the word's neighbours, against epsilon: a stack of shares."""
     fig, ax = plt.subplots(figsize=(5.5, 3.3))
-    wide = found.pivot(index="epsilon", columns="band", values="share")[list(RANK_BANDS)]
+    wide = shares.pivot(index="epsilon", columns="band", values="share")[list(RANK_BANDS)]
     ax.stackplot(wide.index, wide.T, labels=RANK_BANDS, colors=BAND_COLORS, lw=0)
     # Beyond its last half per cent the curve only repeats that every word is kept.
     end = wide.index[min(int((wide["itself"] < 0.995).sum()), len(wide) - 1)]
@@ -98,16 +98,16 @@ def replacements(found: pd.DataFrame, embedding: str) -> Figure:
     ax.xaxis.set_minor_locator(NullLocator())
     percent(ax.yaxis)
     finding = f"Near words are {wide['rank 1-10'].max():.1%} of outputs at the best epsilon tried"
-    ax.set_title(f"{finding}\n({embedding}, n = {int(found['n'].max()):,} words)", fontsize=9)
+    ax.set_title(f"{finding}\n({embedding}, n = {int(shares['n'].max()):,} words)", fontsize=9)
     legend_below(fig, ncols=4)
     return fig
 
 
 @drawing
-def near_words_by_dimension(found: pd.DataFrame) -> Figure:
+def near_words_by_dimension(shares: pd.DataFrame) -> Figure:
     """Share of near words (rank 1-10) among all outputs, against the share kept."""
     fig, ax = plt.subplots(figsize=(5.5, 3.3))
-    panels = found.groupby("dimension")
+    panels = shares.groupby("dimension")
     colors = sns.color_palette("cividis", len(panels))
     for marker, color, (dimension, part) in zip(MARKERS, colors, panels, strict=False):
         kept, near = (part[part["band"] == name] for name in ("itself", "rank 1-10"))
@@ -117,9 +117,9 @@ def near_words_by_dimension(found: pd.DataFrame) -> Figure:
     ax.set(ylabel="share that is one of the\n10 nearest words", ylim=(0, None))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PercentFormatter(1))  # as many decimals as its steps need
-    most = found[found["band"] == "rank 1-10"].groupby("dimension")["share"].max()
+    most = shares[shares["band"] == "rank 1-10"].groupby("dimension")["share"].max()
     few, many = most.index[[0, -1]]
-    n = f"n = {int(found['n'].max()):,} words"
+    n = f"n = {int(shares['n'].max()):,} words"
     ax.set_title(
         f"At the best epsilon tried near words are {most[few]:.1%} of outputs\n"
         f"in {few} dimensions, {most[many]:.1%} in {many} ({n})",
@@ -130,9 +130,9 @@ def near_words_by_dimension(found: pd.DataFrame) -> Figure:
 
 
 @drawing
-def index_trade_off(found: pd.DataFrame) -> Figure:
+def index_trade_off(scores: pd.DataFrame) -> Figure:
     """Recall@1 on noisy queries against queries per second."""
-    panels = found.groupby("epsilon")
+    panels = scores.groupby("epsilon")
     fig, axes = plt.subplots(1, len(panels), figsize=(PAGE, 3.4), sharey=True, squeeze=False)
     exact = {"exact": "exact, this library", "faiss-flat": "exact, faiss flat"}
     flat = {"color": "black", "marker": "X", "linestyle": ""}
