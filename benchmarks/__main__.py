@@ -91,8 +91,8 @@ def kept_curve_row(
     # The square of an estimated mean exceeds p^2 by the estimate's variance.
     drawing = float((average * (1 - average) + kept.var(2, ddof=1) / 8).mean(1).max())
     factor = len(EPSILONS) * drawing / ours
-    some = units(len(words), directions)
-    form = (lambda: radii.first_crossing(words, some), len(words) * directions)
+    vectors = units(len(words), directions)
+    form = (lambda: radii.first_crossing(words, vectors), len(words) * directions)
     what = f"N_w at {len(EPSILONS)} epsilons, {label}, {directions} directions a word"
     return compare(what, "directions/s", form, scan, target, factor=factor)
 
@@ -153,8 +153,8 @@ def attack_rows() -> Iterator[Row]:
     tokenizer = Tokenizer(embedding.words)
     mechanism = CusTextPlus(embedding, epsilon=4, stopwords=sorted(ENGLISH_STOP_WORDS))
 
-    def sentences(some: tuple[str, ...]) -> Corpus:
-        ids = tokenizer.encode(some).ids
+    def sentences(reviews: tuple[str, ...]) -> Corpus:
+        ids = tokenizer.encode(reviews).ids
         ids = ids[ids >= 0]
         count = len(ids) // 20
         return Corpus(ids[: 20 * count], np.arange(count + 1) * 20)
@@ -192,10 +192,10 @@ def token_row(mechanism: CusTextPlus, shadow: Corpus, seen: Observed) -> Row:
 def decoding_row(mechanism: CusTextPlus, model: NGrams, seen: Observed, few: Observed) -> Row:
     """Forward-backward over whole corpora against one pair of candidates at a time."""
     attack = NoisyChannel(mechanism, model=model)
-    found = attack.context_free(few)
-    bounds = found.offsets.tolist()
-    words = [found.words[a:b].tolist() for a, b in pairwise(bounds)]
-    chances = [found.likelihood[a:b].tolist() for a, b in pairwise(bounds)]
+    candidates = attack.context_free(few)
+    bounds = candidates.offsets.tolist()
+    words = [candidates.words[a:b].tolist() for a, b in pairwise(bounds)]
+    chances = [candidates.likelihood[a:b].tolist() for a, b in pairwise(bounds)]
     level, base = model._orders[0], model.lexicon.start + 1
     seen_pairs = dict(zip(level.seen.keys.tolist(), level.seen.values.tolist(), strict=True))
     backoff = dict(zip(level.backoff.keys.tolist(), level.backoff.values.tolist(), strict=True))

@@ -52,13 +52,13 @@ def rows(sizes: Sizes, device: str) -> Iterator[Row]:
         search, exact = (ExactSearch(table, device=each) for each in (device, "cpu"))
         radii, expected = AllRadii(search), AllRadii(exact)
 
-        some = noisy(table, 64, rng)
-        yield from checked(f"nearest, {label}", search.nearest(some), exact.nearest(some))
+        queries = noisy(table, 64, rng)
+        yield from checked(f"nearest, {label}", search.nearest(queries), exact.nearest(queries))
         for words, k in ((8, 4), (3, 64)):  # which take different paths
             ids = rng.integers(size, size=words)
             units = random_directions(words * k, n, rng).reshape(words, k, n)
-            made, right_ones = (each.first_crossing(ids, units) for each in (radii, expected))
-            yield from checked(f"first crossing, {k} directions, {label}", made, right_ones)
+            crossings, right_ones = (each.first_crossing(ids, units) for each in (radii, expected))
+            yield from checked(f"first crossing, {k} directions, {label}", crossings, right_ones)
 
         many = noisy(table, sizes.queries, rng)
         spent = seconds(lambda search=search, many=many: search.nearest(many))
@@ -104,10 +104,10 @@ def seconds(action: Callable[[], object], repeats: int = 3) -> float:
 
 
 def checked(
-    what: str, found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]
+    what: str, actual: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]
 ) -> Iterator[Row]:
     """The largest relative difference of ids and of distances; NaN is never right."""
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         with np.errstate(divide="ignore", invalid="ignore"):
             apart = np.where(one == other, 0.0, np.abs(one / other - 1)).max()
         kind = "ids" if np.issubdtype(one.dtype, np.integer) else "distances"

@@ -36,9 +36,9 @@ ALARM = 1e-6
 POWER = 0.999
 
 
-def half_width(found: Estimate) -> float:
+def half_width(estimate: Estimate) -> float:
     """Half the width of an interval."""
-    return (found.high - found.low) / 2
+    return (estimate.high - estimate.low) / 2
 
 
 def margin(n: int, alarm: float) -> float:
@@ -172,7 +172,7 @@ def corpus(*documents: Any, kept: dict[int, str] | None = None) -> Corpus:
 
 def results_of(
     notebook: str,
-    found: Iterable[Measurement] = (),
+    measured: Iterable[Measurement] = (),
     profile: str = "default",
     *,
     seconds: float = 90.0,
@@ -183,7 +183,7 @@ def results_of(
     return Results(
         notebook=notebook, profile=profile, seed=7, overrides={}, commit="0123456789", dirty=True,
         device="cpu", dtype="float32", seconds=seconds, peak_mb=peak_mb, versions={}, assets={},
-        figures=[*figures], measurements=[*found, measure("run.seconds", seconds, unit="s")],
+        figures=[*figures], measurements=[*measured, measure("run.seconds", seconds, unit="s")],
     )  # fmt: skip
 
 
@@ -203,12 +203,12 @@ class Sparse:
 
     name = "sparse"
 
-    def __init__(self, found: int, table: Embedding) -> None:
-        self.found, (self.size, self.dimension) = found, table.vectors.shape
+    def __init__(self, count: int, table: Embedding) -> None:
+        self.count, (self.size, self.dimension) = count, table.vectors.shape
 
     def nearest(self, queries: FloatArray, k: int = 1) -> tuple[Any, FloatArray]:
         ids = np.full((len(queries), k), -1)
-        ids[:, : self.found] = 0
+        ids[:, : self.count] = 0
         return ids, np.where(ids < 0, np.inf, 1.0)
 
 

@@ -138,9 +138,9 @@ class SanTextApproximate(_Tabled, SanText):
     """Distances to what an index finds; all else is as far as the farthest of these."""
 
     def log_table(self) -> FloatArray:
-        distance, found = distances(self.embedding), one_leaf(self.embedding)
-        farthest = np.where(found, distance, 0.0).max(1, keepdims=True)
-        return normalised(-self.epsilon / 2 * np.where(found, distance, farthest))
+        distance, same_leaf = distances(self.embedding), one_leaf(self.embedding)
+        farthest = np.where(same_leaf, distance, 0.0).max(1, keepdims=True)
+        return normalised(-self.epsilon / 2 * np.where(same_leaf, distance, farthest))
 
 
 class SanTextAtABudgetByTheWord(_Tabled, SanText):
@@ -256,8 +256,8 @@ class NeverTheInput(Madlib):
 
     def _replace(self, ids: IntArray, rng: Rng) -> IntArray:
         points = np.concatenate(list(self.noisy_vectors(ids, rng)))
-        found = self.search.nearest(points, 2)[0]
-        return np.where(found[:, 0] == ids, found[:, 1], found[:, 0])
+        nearest = self.search.nearest(points, 2)[0]
+        return np.where(nearest[:, 0] == ids, nearest[:, 1], nearest[:, 0])
 
 
 class VickreyWithoutTheInput(Madlib):
@@ -265,9 +265,9 @@ class VickreyWithoutTheInput(Madlib):
 
     def _replace(self, ids: IntArray, rng: Rng) -> IntArray:
         points = np.concatenate(list(self.noisy_vectors(ids, rng)))
-        found = self.search.nearest(points, 3)[0]
-        first = np.where(found[:, 0] == ids, found[:, 1], found[:, 0])
-        second = np.where((found[:, :2] == ids[:, None]).any(1), found[:, 2], found[:, 1])
+        nearest = self.search.nearest(points, 3)[0]
+        first = np.where(nearest[:, 0] == ids, nearest[:, 1], nearest[:, 0])
+        second = np.where((nearest[:, :2] == ids[:, None]).any(1), nearest[:, 2], nearest[:, 1])
         return np.where(rng.random(len(ids)) < 0.5, first, second)
 
 
@@ -479,8 +479,8 @@ class MadlibPrefersTheInput(Madlib):
 
     def _replace(self, ids: IntArray, rng: Rng) -> IntArray:
         points = np.concatenate(list(self.noisy_vectors(ids, rng)))
-        found = self.search.nearest(points, 5)[0]
-        return np.where((found == ids[:, None]).any(1), ids, found[:, 0])
+        nearest = self.search.nearest(points, 5)[0]
+        return np.where((nearest == ids[:, None]).any(1), ids, nearest[:, 0])
 
 
 class MadlibSparesADirection(Madlib):
@@ -551,9 +551,9 @@ class PromptForgetsToClip(DPPrompt):
 
 class MapLeavesOneWord(LossyMap):
     def sanitize_corpus(self, corpus: Corpus) -> Corpus:
-        found, word = super().sanitize_corpus(corpus), self.inputs[self.representative != np.arange(
-            self.size)][0]  # fmt: skip
-        return corpus.with_ids(np.where(corpus.ids == word, word, found.ids))
+        sanitized, word = super().sanitize_corpus(corpus), self.inputs[
+            self.representative != np.arange(self.size)][0]  # fmt: skip
+        return corpus.with_ids(np.where(corpus.ids == word, word, sanitized.ids))
 
 
 class StencilReturnsTheToken(Stencil):
@@ -961,24 +961,24 @@ def verdicts(cases: Iterable[Case]) -> list[dict[str, Any]]:
     """What the audits say of every wrong mechanism, as `make audit` records it."""
     rows = []
     for case in cases:
-        found = case.audit(case.wrong())
+        audit = case.audit(case.wrong())
         rows.append(
             {
                 "flaw": case.flaw,
-                "audit": f"{case.audit.__name__}, {found.pairs} pairs",
-                "worst_ratio": f"{found.worst_ratio:.4g}",
-                "violations": found.violations,
-                "fit": None if found.fit is None else f"{found.fit:.2g}",
-                "caught": found.verdict == "broken",
+                "audit": f"{case.audit.__name__}, {audit.pairs} pairs",
+                "worst_ratio": f"{audit.worst_ratio:.4g}",
+                "violations": audit.violations,
+                "fit": None if audit.fit is None else f"{audit.fit:.2g}",
+                "caught": audit.verdict == "broken",
             }
         )
     return rows
 
 
 if __name__ == "__main__":
-    found = verdicts([*CASES, *on_real_words()])
+    rows = verdicts([*CASES, *on_real_words()])
     if "--json" in sys.argv[1:]:
-        print(json.dumps(found))
+        print(json.dumps(rows))
     else:
-        for row in found:
+        for row in rows:
             print(" | ".join(str(value) for value in row.values()))

@@ -41,9 +41,9 @@ def test_laws_and_a_loss_by_hand() -> None:
     np.testing.assert_allclose(np.exp(mechanism.log_rows(np.arange(3))), expected)
     np.testing.assert_allclose(np.exp(mechanism.log_columns(np.arange(3))), expected.T)
     mechanism.check()
-    (found,) = losses(mechanism, np.array([0]), np.array([1]))
-    assert found == pytest.approx(np.abs(np.log(expected[0] / expected[1])).max())
-    assert found > 6 > published_loss(mechanism).between(np.array([0]), np.array([1]))[0] == 2.0
+    (loss,) = losses(mechanism, np.array([0]), np.array([1]))
+    assert loss == pytest.approx(np.abs(np.log(expected[0] / expected[1])).max())
+    assert loss > 6 > published_loss(mechanism).between(np.array([0]), np.array([1]))[0] == 2.0
     half = mechanism.with_epsilon(1.0)
     np.testing.assert_allclose(np.exp(half.log_rows(np.array([0])))[0], by_hand(0.25, 0))
 
@@ -94,8 +94,8 @@ def test_the_loss_between_groups_is_bounded_by_the_vocabulary() -> None:
     apart = cdist(CLOUD.vectors, CLOUD.vectors)
     normalizer = {a: np.log(np.exp(-a / 2 * apart).sum(1)) for a in (low, high)}
     i, j = np.triu_indices(60, 1)
-    found = every_loss(mechanism, np.arange(60))
-    for loss, x, z in zip(found, i, j, strict=True):
+    pair_losses = every_loss(mechanism, np.arange(60))
+    for loss, x, z in zip(pair_losses, i, j, strict=True):
         a, b = (high if HALVES[word] else low for word in (x, z))
         farthest = max(apart[x].max(), apart[z].max())
         shift = abs(normalizer[a][x] - normalizer[b][z])
@@ -148,8 +148,8 @@ def test_any_mechanism_can_be_wrapped() -> None:
 
 def test_groups_by_sensitivity_and_importance() -> None:
     table = embedding([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [-1.0, 0.0]])
-    found = by_sensitivity(table, sensitive=[1, 3], task=f"{table.words[0]} unheard", share=0.5)
-    assert found.tolist() == [2, 0, 3, 1] and len(STAMP) == 4
+    groups = by_sensitivity(table, sensitive=[1, 3], task=f"{table.words[0]} unheard", share=0.5)
+    assert groups.tolist() == [2, 0, 3, 1] and len(STAMP) == 4
     with pytest.raises(InvalidInput, match="expected some word of the vocabulary"):
         by_sensitivity(table, sensitive=[], task="unheard")
 

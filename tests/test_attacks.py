@@ -53,8 +53,8 @@ def test_one_draw_for_a_word_that_is_repeated_in_a_document() -> None:
 
 def test_words_that_are_unknown_or_kept_are_not_sensitive() -> None:
     channel = Table(np.eye(8))
-    found = is_sensitive(channel, corpus([0, UNKNOWN, KEPT, 7]))
-    assert found.tolist() == [True, False, False, True]
+    sensitive = is_sensitive(channel, corpus([0, UNKNOWN, KEPT, 7]))
+    assert sensitive.tolist() == [True, False, False, True]
     channel.inputs = np.array([7])
     assert is_sensitive(channel, corpus([0, UNKNOWN, KEPT, 7])).tolist() == [0, 0, 0, 1]
 
@@ -83,10 +83,10 @@ def test_the_released_test_is_for_substrings() -> None:
     guesses = np.array([[1], [0], [3], [NONE], [1], [1]])
     made = Guesses(guesses, np.zeros(guesses.shape))
     truth = np.array([0, 1, 2, 3, 4, 1])
-    found = made.substring_hits(truth, words)
+    hits = made.substring_hits(truth, words)
     #  other in another; another not in other; the not in cat; nothing; ther in another; same
-    assert found.tolist() == [True, False, False, False, True, True]
-    assert (found >= made.hits(truth)).all()
+    assert hits.tolist() == [True, False, False, False, True, True]
+    assert (hits >= made.hits(truth)).all()
     none = Guesses(np.empty((0, 1), dtype=np.int64), np.empty((0, 1)))
     assert none.substring_hits(np.array([], dtype=np.int64), words).shape == (0,)
 

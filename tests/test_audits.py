@@ -96,25 +96,25 @@ def test_the_audit_catches(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if not case.drawn:  # losses show it, of few draws as of many
         monkeypatch.setattr(released, "WORDS", 10)
         monkeypatch.setattr(exact, "DRAWS", 100)
-    found = case.audit(case.wrong())
-    assert found.verdict == "broken"
+    audit = case.audit(case.wrong())
+    assert audit.verdict == "broken"
     if case.drawn:  # its probabilities alone show nothing
-        assert found.fit is not None and found.fit < LEVEL
-        assert replace(found, fit=None).verdict != "broken"
+        assert audit.fit is not None and audit.fit < LEVEL
+        assert replace(audit, fit=None).verdict != "broken"
     else:
-        assert found.violations > 0 and found.worst_ratio > 1
+        assert audit.violations > 0 and audit.worst_ratio > 1
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.flaw}: {case.audit.__name__}")
 def test_the_audit_passes_the_right_version(case: Case) -> None:
-    found = twin(case)
-    if found.verdict != "no claim":
-        assert found.violations == 0 and 0.5 < found.worst_ratio <= 1 + 1e-9
-        assert found.verdict == "not broken"
+    audit = twin(case)
+    if audit.verdict != "no claim":
+        assert audit.violations == 0 and 0.5 < audit.worst_ratio <= 1 + 1e-9
+        assert audit.verdict == "not broken"
     if case.drawn:
-        assert found.fit is not None and found.fit >= LEVEL and found.fit_draws > 0
-        most = 0.065 if "dimension 50" in found.setting else 0.06  # fifty axes are tested there
-        assert found.fit_gap is not None and found.fit_gap < most
+        assert audit.fit is not None and audit.fit >= LEVEL and audit.fit_draws > 0
+        most = 0.065 if "dimension 50" in audit.setting else 0.06  # fifty axes are tested there
+        assert audit.fit_gap is not None and audit.fit_gap < most
 
 
 def test_every_law_that_is_known_has_a_sampler_that_draws_another() -> None:
@@ -216,19 +216,19 @@ def test_the_tight_loss_is_the_worst_of_every_pair(
     loss, _, x, z = max(pairs)
     share, one, other = max((loss / claimed, x, z) for loss, claimed, x, z in pairs)
     monkeypatch.setattr(exact, "_BYTES", memory)
-    found = tight_loss(mechanism)
-    assert found.loss == pytest.approx(loss) and found.share == pytest.approx(share)
-    assert set(found.pair) == {f"w{x}", f"w{z}"}
-    assert set(found.share_pair) == {f"w{one}", f"w{other}"}
-    assert found.claimed == pytest.approx(claim.largest()) and found.epsilon == mechanism.epsilon
-    assert 0.2 < found.loss / found.claimed < found.share + 1e-12 <= 1 + 1e-12
+    tight = tight_loss(mechanism)
+    assert tight.loss == pytest.approx(loss) and tight.share == pytest.approx(share)
+    assert set(tight.pair) == {f"w{x}", f"w{z}"}
+    assert set(tight.share_pair) == {f"w{one}", f"w{other}"}
+    assert tight.claimed == pytest.approx(claim.largest()) and tight.epsilon == mechanism.epsilon
+    assert 0.2 < tight.loss / tight.claimed < tight.share + 1e-12 <= 1 + 1e-12
 
 
 def test_the_tight_loss_is_that_of_the_algebra_on_two_words() -> None:
     """P(0|0) / P(0|1) = e^(eps d / 2) for words alike in all else: half the claim."""
-    found = tight_loss(SanText(embedding([[0.0], [3.0]]), epsilon=2.0))
-    assert found.loss == pytest.approx(3.0) and found.claimed == pytest.approx(6.0)
-    assert found.share == pytest.approx(0.5)
+    tight = tight_loss(SanText(embedding([[0.0], [3.0]]), epsilon=2.0))
+    assert tight.loss == pytest.approx(3.0) and tight.claimed == pytest.approx(6.0)
+    assert tight.share == pytest.approx(0.5)
 
 
 def test_what_protects_no_pair_has_no_tight_loss() -> None:
@@ -241,11 +241,11 @@ def test_larger_vocabularies_are_audited_on_nearest_and_random_pairs(
 ) -> None:
     monkeypatch.setattr(exact, "EVERY_PAIR", 50)
     mechanism, rng = SanText(CLOUD, epsilon=3.0), np.random.default_rng(1)
-    found = audit_exactly(mechanism, rng=rng, random_pairs=40)
-    assert found.pairs == 100 and found.verdict == "not broken"
-    assert found.method == "exact, every nearest pair and 40 random ones"
-    some = SanTextPlus(CLOUD, epsilon=3.0, sensitive=np.arange(5, 60))
-    assert audit_exactly(some, rng=rng, random_pairs=0).pairs == 55
+    audit = audit_exactly(mechanism, rng=rng, random_pairs=40)
+    assert audit.pairs == 100 and audit.verdict == "not broken"
+    assert audit.method == "exact, every nearest pair and 40 random ones"
+    plus = SanTextPlus(CLOUD, epsilon=3.0, sensitive=np.arange(5, 60))
+    assert audit_exactly(plus, rng=rng, random_pairs=0).pairs == 55
     wrong = CASES[0].wrong()
     assert audit_exactly(wrong, rng=rng, random_pairs=0).verdict == "broken"
     with pytest.raises(InvalidInput, match="rng: got None"):
@@ -265,31 +265,31 @@ def test_every_word_is_paired_with_its_nearest_neighbour() -> None:
 
 def test_words_of_one_vector_break_no_claim() -> None:
     table = embedding(np.repeat(CLOUD.vectors[:20], 2, axis=0))
-    found = audit_exactly(SanText(table, epsilon=3.0))
-    assert found.verdict == "not broken" and tight_loss(SanText(table, epsilon=3.0)).share <= 1
+    audit = audit_exactly(SanText(table, epsilon=3.0))
+    assert audit.verdict == "not broken" and tight_loss(SanText(table, epsilon=3.0)).share <= 1
 
 
 def test_an_audit_without_a_claim_says_so() -> None:
-    found = audit_exactly(CusText(CLOUD, epsilon=1.0, set_size=6))
-    assert (found.pairs, found.violations, found.verdict) == (0, 0, "no claim")
-    assert np.isnan(found.worst_ratio) and found.worst_pair == ("", "")
+    audit = audit_exactly(CusText(CLOUD, epsilon=1.0, set_size=6))
+    assert (audit.pairs, audit.violations, audit.verdict) == (0, 0, "no claim")
+    assert np.isnan(audit.worst_ratio) and audit.worst_pair == ("", "")
 
 
 @pytest.mark.parametrize("group", [2, 3])
 def test_a_map_tells_words_of_different_groups_apart(group: int) -> None:
     mapper = LossyMap.random(20, group, np.random.default_rng(1), fixed=np.array([0, 7]))
-    found, words = audit_map(mapper), mapper.inputs
+    audit, words = audit_map(mapper), mapper.inputs
     told = sum(
         mapper.representative[x] != mapper.representative[z] for x in words for z in words if x < z
     )
-    assert found.pairs == 18 * 17 // 2 and found.verdict == "no claim"
-    assert found.setting == f"{18 // group} groups; {told} pairs told apart for certain"
+    assert audit.pairs == 18 * 17 // 2 and audit.verdict == "no claim"
+    assert audit.setting == f"{18 // group} groups; {told} pairs told apart for certain"
 
 
 def test_all_documents_of_a_few_sentences_are_compared() -> None:
     """Three sentences of five: 35 documents; neighbours share two."""
     case = next(each for each in CASES if each.flaw == "DeepCandidate with eps for eps / 2")
-    mechanism, found = case.right(), twin(case)
+    mechanism, audit = case.right(), twin(case)
     documents = {tuple(sorted(each)) for each in np.ndindex(5, 5, 5)}
     pairs = [
         (one, other)
@@ -302,15 +302,15 @@ def test_all_documents_of_a_few_sentences_are_compared() -> None:
             for j in range(3)
         )
     ]
-    assert found.pairs == len(pairs)
+    assert audit.pairs == len(pairs)
     rows = {each: mechanism.log_probability(POOL[list(each)]) for each in documents}
     worst = max(np.abs(rows[one] - rows[other]).max() for one, other in pairs) / 2
-    assert found.worst_ratio == pytest.approx(worst)
+    assert audit.worst_ratio == pytest.approx(worst)
 
 
 def test_the_corners_of_dp_prompt_reach_the_tight_loss() -> None:
-    found = audit_next_token(clipped, LIMITS, 1.0, HOSTILE)
-    assert found.worst_ratio == pytest.approx(1.0) and found.violations == 0
+    audit = audit_next_token(clipped, LIMITS, 1.0, HOSTILE)
+    assert audit.worst_ratio == pytest.approx(1.0) and audit.violations == 0
     none = audit_next_token(clipped, LIMITS, 1.0, np.empty((0, 4)))
     assert none.worst_ratio == pytest.approx(1.0)  # they are added
     idle = audit_next_token(clipped, LIMITS, 1.0, HOSTILE, claimed=2 * tight_token_loss(LIMITS, 1))
@@ -389,8 +389,8 @@ def test_choosing_and_judging_on_the_same_draws_is_caught() -> None:
         for _ in range(300):
             drawn = rng.multinomial(4000, np.full(200, 1 / 200), size=4)
             halves = (drawn[0], drawn[1]), (drawn[2], drawn[3])
-            found = sampled.examine(halves[0], halves[0 if same else 1], 0.02, level=level)
-            count += found.loss > 0.02
+            finding = sampled.examine(halves[0], halves[0 if same else 1], 0.02, level=level)
+            count += finding.loss > 0.02
         return count / 300
 
     assert broken(same=True) > 0.5 and broken(same=False) <= 0.1
@@ -476,8 +476,8 @@ def test_the_plain_search_is_exact_but_for_near_ties() -> None:
 def test_pairs_are_those_whose_loss_can_be_decided() -> None:
     mechanism = SanText(embedding([[0.0], [0.1], [1.0], [9.0]]), epsilon=1.0)
     counts = np.ones((4, 4), dtype=np.int64)
-    found = audit_words(mechanism, Drawn(np.arange(4), counts, counts))
-    assert found.pairs == 2 and found.verdict == "undecided"  # w2 with w0 and w1; four draws
+    audit = audit_words(mechanism, Drawn(np.arange(4), counts, counts))
+    assert audit.pairs == 2 and audit.verdict == "undecided"  # w2 with w0 and w1; four draws
     far = audit_words(mechanism, Drawn(np.array([0, 3]), counts[:2], counts[:2]))
     assert far.pairs == 0 and far.verdict == "no claim"
 
@@ -505,8 +505,8 @@ def test_rounding_of_the_noise_is_no_event() -> None:
     edges cut there would find a loss of twice the claim, of the numbers and not of the law."""
     mechanism = TruncatedLaplace(Box(np.zeros(1), np.ones(1)), epsilon=2.0)
     ends, middle = np.array([[0.0], [1.0]]), np.array([[0.5]])
-    found = audit_laplace(mechanism, ends, draws=20_000, seed=7, kept=middle)
-    assert found.verdict == "not broken" and found.worst_ratio > 0.9
+    audit = audit_laplace(mechanism, ends, draws=20_000, seed=7, kept=middle)
+    assert audit.verdict == "not broken" and audit.worst_ratio > 0.9
 
 
 def test_epsilons_of_laplace_are_such_that_draws_can_decide() -> None:
@@ -574,10 +574,10 @@ def test_audits_are_kept(tmp_path: Path) -> None:
     unknown = tried(worst_ratio=np.inf, excess=np.inf, noise=(0.9, np.inf), caught_from=0.7)
     audits = [tried(), unknown, tried(worst_ratio=np.nan), fitted]
     write_audits(audits, tmp_path / "audits.json", {"seed": 7})
-    found = read_audits(tmp_path / "audits.json")
-    for got, kept in zip(found, audits, strict=True):
-        assert plain(got) == plain(kept)
-    assert np.isnan(found[2].worst_ratio) and found[3] == fitted
+    reread = read_audits(tmp_path / "audits.json")
+    for read, kept in zip(reread, audits, strict=True):
+        assert plain(read) == plain(kept)
+    assert np.isnan(reread[2].worst_ratio) and reread[3] == fitted
     assert json.loads((tmp_path / "audits.json").read_text())["seed"] == 7
     (tmp_path / "other.json").write_text('[{"a": 1}]')
     (tmp_path / "row.json").write_text('{"audits": [{"a": 1}]}')
@@ -637,15 +637,15 @@ def test_the_long_audits_write_both_files_and_go_on_from_what_is_kept(
     assert command.main(FEW) == 1  # so few draws decide nothing
     said = capsys.readouterr().out
     assert "undecided" in said and "mutants caught: 2 of 2" in said and "sampled: 36 tasks" in said
-    found, record = read_audits(small_tables / "audits.json"), command.load("audits.json")
-    assert {each.mechanism for each in found} == {
+    audits, record = read_audits(small_tables / "audits.json"), command.load("audits.json")
+    assert {each.mechanism for each in audits} == {
         *WORD_LEVEL, "custext-aggressive", "2-random", "stencil", "punctuated-stencil",
         "deep-candidate", "dp-prompt", "truncated-laplace",
-    } and all((each.violations > 0) == each.published for each in found)  # fmt: skip
+    } and all((each.violations > 0) == each.published for each in audits)  # fmt: skip
     mechanism, ids = long.prepared(long.SETTINGS[0])
     drawn = draw_words(mechanism, ids, draws=2000, seed=7, label="madlib 2")
-    direct = audit_words(mechanism, drawn, setting=found[-7].setting)
-    assert found[-7] == direct and "dimension 2" in direct.setting
+    direct = audit_words(mechanism, drawn, setting=audits[-7].setting)
+    assert audits[-7] == direct and "dimension 2" in direct.setting
     assert (record["mutants_caught"], record["mutants_tried"]) == (2, 2)
     stated = {each["mechanism"]: each for each in command.load("statements.json")["statements"]}
     losses = {row["mechanism"]: row["loss"] for row in record["tight"]}
@@ -720,12 +720,12 @@ def test_what_can_be_enumerated_holds(name: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(long, "_table", lambda name: CLOUD)
     for module in (exact, released):  # of DeepCandidate and DP-Prompt
         monkeypatch.setattr(module, "DRAWS", 800)
-    found = audit_of(long.toy(name, 7))
+    audit = audit_of(long.toy(name, 7))
     deterministic = "random" in name or "stencil" in name
-    assert found.mechanism == name and found.verdict == (
+    assert audit.mechanism == name and audit.verdict == (
         "no claim" if deterministic else "not broken"
     )
-    assert found.fit is not None and found.fit >= LEVEL and found.fit_draws > 0
+    assert audit.fit is not None and audit.fit >= LEVEL and audit.fit_draws > 0
 
 
 def test_a_certain_loss_above_its_claim_is_a_broken_audit(
@@ -734,9 +734,9 @@ def test_a_certain_loss_above_its_claim_is_a_broken_audit(
     row = {"mechanism": "madlib", "word": "hockey", "other": "soccer", "epsilon": 13.0,
            "claimed": 4.0, "low": 4.5, "high": "inf", "kept": 0.9}  # fmt: skip
     assert long.breaches([row | {"low": 3.9}, row | {"low": "-inf"}]) == []
-    (found,) = long.breaches([row])
-    assert (found.verdict, found.worst_ratio, found.violations) == ("broken", 4.5 / 4, 1)
-    assert found.worst_pair == ("hockey", "soccer")
+    (breach,) = long.breaches([row])
+    assert (breach.verdict, breach.worst_ratio, breach.violations) == ("broken", 4.5 / 4, 1)
+    assert breach.worst_pair == ("hockey", "soccer")
 
     monkeypatch.setattr(long, "certified", lambda *_: [row])
     assert command.main(["certified", *FEW]) == 1
@@ -819,9 +819,9 @@ POSSIBLE = [np.isfinite(each.log_rows(np.arange(8))) for each in MECHANISMS]
 def test_fallback_all_texts_of_a_length_have_the_same_possible_outputs(text: str) -> None:
     plain = "film " * public_length(text)
     for possible in POSSIBLE:
-        found = support(VOCABULARY, possible, text, PRIVATE)
-        assert found == support(VOCABULARY, possible, plain, PRIVATE)
-        assert all(each == frozenset(VOCABULARY) for each in found)
+        outputs = support(VOCABULARY, possible, text, PRIVATE)
+        assert outputs == support(VOCABULARY, possible, plain, PRIVATE)
+        assert all(each == frozenset(VOCABULARY) for each in outputs)
 
 
 @settings(max_examples=max(1, EXAMPLES // 5))
@@ -836,8 +836,8 @@ def test_fallback_what_is_put_out_is_possible(text: str) -> None:
 
 def leaks(policy: TokenPolicy, text: str) -> bool:
     plain = "film " * public_length(text)
-    found = support(VOCABULARY, POSSIBLE[0], text, policy)
-    return found != support(VOCABULARY, POSSIBLE[0], plain, policy)
+    outputs = support(VOCABULARY, POSSIBLE[0], text, policy)
+    return outputs != support(VOCABULARY, POSSIBLE[0], plain, policy)
 
 
 @pytest.mark.parametrize(
@@ -887,8 +887,8 @@ def test_a_generator_shared_by_forked_workers_is_caught() -> None:
     context: Any = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["streams"])  # what every worker is then a copy of
     with context.Pool(2, maxtasksperchild=1) as pool:  # a process per document
-        found = dict(pool.imap_unordered(by_shared_generator, range(6), chunksize=1))
-    assert len(set(found.values())) == 1
+        draws = dict(pool.imap_unordered(by_shared_generator, range(6), chunksize=1))
+    assert len(set(draws.values())) == 1
 
 
 # --- Numerics ------------------------------------------------------------------------------------
@@ -898,17 +898,17 @@ def test_every_pair_of_the_table_is_an_audit_of_its_own() -> None:
     """What one pass says of all pairs agrees with comparing all of them, output by output."""
     mechanism = SanText(normal_embedding(12, 3), epsilon=2.4)
     exact = audit_exactly(mechanism)
-    some = replace(exact, setting="eps 2.4, 12 words", pairs=5, worst_ratio=0.1)
+    few = replace(exact, setting="eps 2.4, 12 words", pairs=5, worst_ratio=0.1)
     value = {"mechanism": "santext", **plain(tight_loss(mechanism))}
     task = long.Task("tight", "santext", long.tight, ("santext", 2.4))
     other = long.Task("tight", "custext", long.tight, ("custext-conservative", 4.0))
-    found = {
+    finished = {
         task: long.Done(value, 1.0, kept=False),
         other: long.Done(value | {"mechanism": "custext-conservative"}, 1.0, kept=False),
     }
-    (audit,) = command.every_pair([some], found)
+    (audit,) = command.every_pair([few], finished)
     assert audit.pairs == exact.pairs == 66 and audit.verdict == "not broken"
     assert audit.worst_ratio == pytest.approx(exact.worst_ratio, rel=1e-12)
     assert set(audit.worst_pair) == set(exact.worst_pair)
-    found[task] = long.Done(value | {"share": 1.01}, 1.0, kept=False)
-    assert command.every_pair([some], found)[0].verdict == "broken"
+    finished[task] = long.Done(value | {"share": 1.01}, 1.0, kept=False)
+    assert command.every_pair([few], finished)[0].verdict == "broken"

@@ -67,10 +67,10 @@ def noisy(documents: int, right: float, seed: Any, runs: int = 1) -> tuple[Any, 
 
 def test_an_estimate_surrounds_macro_f1() -> None:
     truth, guess, _ = noisy(200, 0.6, 0)
-    found = f1_estimate(truth, guess, 3, rng())
-    assert found.value == macro_f1(truth, guess, 3) and found.n == 200
-    assert found.low < found.value < found.high and half_width(found) < 0.1
-    assert found == f1_estimate(truth, guess, 3, rng())
+    estimate = f1_estimate(truth, guess, 3, rng())
+    assert estimate.value == macro_f1(truth, guess, 3) and estimate.n == 200
+    assert estimate.low < estimate.value < estimate.high and half_width(estimate) < 0.1
+    assert estimate == f1_estimate(truth, guess, 3, rng())
 
 
 def test_intervals_cover() -> None:
@@ -85,8 +85,8 @@ def test_intervals_cover() -> None:
     for seed in range(250):
         truth, guess, document = noisy(100, 0.6, seed, 4)
         for which, about in enumerate((document, None)):
-            found = f1_estimate(truth, guess, 3, rng(seed), document=about, resamples=100)
-            covered[which] += found.low <= population <= found.high
+            estimate = f1_estimate(truth, guess, 3, rng(seed), document=about, resamples=100)
+            covered[which] += estimate.low <= population <= estimate.high
     assert covered[0] / 250 >= 0.88
     assert covered[1] / 250 < 0.85
 
@@ -101,23 +101,26 @@ def test_intervals_cover_where_guessing_is_blind() -> None:
     expected, draw, covered = random_baseline(truth, 10), rng(), np.zeros(2)
     for _ in range(400):
         guess = draw.integers(10, size=80)
-        found = f1_estimate(truth, guess, 10, draw, resamples=100)
+        estimate = f1_estimate(truth, guess, 10, draw, resamples=100)
         _, right, both = f1._counts(truth, guess, None, 10)
         reach = 1.96 * f1._resampled(right, both, draw, 100).std()
-        covered += [found.low <= expected <= found.high, abs(found.value - expected) <= reach]
+        covered += [
+            estimate.low <= expected <= estimate.high,
+            abs(estimate.value - expected) <= reach,
+        ]
     assert covered[0] / 400 >= 0.94
     assert covered[1] / 400 < 0.92
 
 
 def test_the_strongest_attacker_by_hand() -> None:
     """Of two, 2.2414 deviations in place of 1.96; the ends may be another attacker's."""
-    found = {"weak": Estimate(0.2, 0.0, 0.4, 9), "sure": Estimate(0.3, 0.29, 0.31, 8)}
-    who, most = strongest(found)
+    estimates = {"weak": Estimate(0.2, 0.0, 0.4, 9), "sure": Estimate(0.3, 0.29, 0.31, 8)}
+    who, most = strongest(estimates)
     factor = 2.241403 / 1.959964
     assert (who, most.value, most.n) == ("sure", 0.3, 8)
     assert most.low == pytest.approx(0.3 - 0.01 * factor)
     assert most.high == pytest.approx(0.2 + 0.2 * factor)
-    assert strongest({"alone": found["weak"]})[1] == found["weak"]
+    assert strongest({"alone": estimates["weak"]})[1] == estimates["weak"]
     assert strongest({1: Estimate(1.0, 0.9, 1.0, 5), 2: Estimate(0.9, 0.1, 1.0, 5)})[1].high == 1
     every, none = share(200, 200), share(0, 200)  # Clopper and Pearson's at the smaller level
     assert strongest({1: every, 2: none})[1].low == pytest.approx(0.0125 ** (1 / 200))
@@ -163,13 +166,13 @@ def test_the_influence_leaves_each_document_out() -> None:
     truth, guess, document = noisy(7, 0.6, 0, 3)
     order, number = rng().permutation(21), np.array([4, 5, 9, 11, 30, 31, 2])
     truth, guess, document = truth[order], guess[order], number[document[order]]
-    found = f1_estimate(truth, guess, 3, rng(), document=document, sample="made up").influence
-    assert found is not None and found.sample == "made up"
-    assert found.unit.tolist() == sorted(number)
+    influence = f1_estimate(truth, guess, 3, rng(), document=document, sample="made up").influence
+    assert influence is not None and influence.sample == "made up"
+    assert influence.unit.tolist() == sorted(number)
     without = np.array(
-        [macro_f1(truth[document != left], guess[document != left], 3) for left in found.unit]
+        [macro_f1(truth[document != left], guess[document != left], 3) for left in influence.unit]
     )
-    np.testing.assert_allclose(found.effect, np.sqrt(6 / 7) * (without.mean() - without))
+    np.testing.assert_allclose(influence.effect, np.sqrt(6 / 7) * (without.mean() - without))
     assert np.ptp(without) > 0.05
     alone = f1_estimate([0], [0], 2, rng(), sample="made up").influence
     assert alone is not None and alone.error == 0
@@ -193,11 +196,11 @@ def test_paired_errors_are_those_of_other_documents() -> None:
     for seed in range(300):
         truth, first, _ = noisy(100, 0.5, seed)
         second = np.where(rng([seed, 1]).random(100) < 0.2, (truth + 1) % 3, first)
-        found = [f1_estimate(truth, guess, 3, rng(), resamples=100, sample="made up")
+        estimates = [f1_estimate(truth, guess, 3, rng(), resamples=100, sample="made up")
                  for guess in (first, second)]  # fmt: skip
-        one, other = (each.influence for each in found)
+        one, other = (estimate.influence for estimate in estimates)
         assert one is not None and other is not None
-        apart.append(found[0].value - found[1].value)
+        apart.append(estimates[0].value - estimates[1].value)
         errors.append((one - other).error)
         unpaired.append(np.hypot(one.error, other.error))
     assert np.mean(errors) == pytest.approx(np.std(apart), rel=0.15)
@@ -264,8 +267,8 @@ def on_vectors(
 
 def test_groups_are_told_apart() -> None:
     tests = [groups(200, 2), groups(100, 3)]
-    found = on_vectors(groups(300, 0), groups(40, 1), [vectors for vectors, _ in tests])
-    for guess, (_, truth) in zip(found, tests, strict=True):
+    guesses = on_vectors(groups(300, 0), groups(40, 1), [vectors for vectors, _ in tests])
+    for guess, (_, truth) in zip(guesses, tests, strict=True):
         assert guess.dtype == np.int64 and guess.shape == truth.shape
         assert macro_f1(truth, guess, 3) > 0.9
 
@@ -337,8 +340,10 @@ def test_the_weights_of_the_best_epoch_are_copied() -> None:
                 return float(rule[len(seen) - 1])
 
             author._train(model, values, truth, measure, 5, rng())
-        found = model.eval()(values)
-        assert [torch.equal(found, each) for each in seen] == [row == best for row in range(5)]
+        outputs = model.eval()(values)
+        assert [torch.equal(outputs, output) for output in seen] == [
+            row == best for row in range(5)
+        ]
 
 
 def test_one_seed_one_attack() -> None:
@@ -418,9 +423,9 @@ def test_the_penalty_is_chosen_on_validation_rows_and_both_sets_train(seed: int)
     by_hand = LogisticRegression(C=best, class_weight="balanced", max_iter=1000).fit(values, labels)
     for kind in (np.asarray, sparse.csr_matrix):
         sets = kind(values[train]), labels[train], kind(values[held]), labels[held]
-        found = author.best_regression(*sets, penalties)
+        fitted = author.best_regression(*sets, penalties)
         np.testing.assert_allclose(
-            found.decision_function(kind(values)), by_hand.decision_function(values), atol=1e-3
+            fitted.decision_function(kind(values)), by_hand.decision_function(values), atol=1e-3
         )
 
 

@@ -51,21 +51,21 @@ def test_sentiment_by_rating() -> None:
 def test_authors_are_chosen_by_their_rarer_sentiment() -> None:
     """9 writes most, but one kind; 7 and 4 are equal, so the smaller name comes first."""
     documents, sentiment = written({9: (50, 2), 7: (4, 5), 4: (9, 4), 5: (6, 8), 1: (3, 3)})
-    found = by_authors(documents, sentiment, authors=3, fewest_words=1)
+    chosen = by_authors(documents, sentiment, authors=3, fewest_words=1)
     numbers = {5: 0, 4: 1, 7: 2}
-    expected = [numbers[user] for user in found.columns["user_id"].tolist()]
-    assert found.columns["author"].tolist() == expected
-    assert np.bincount(found.columns["author"]).tolist() == [14, 13, 9]
+    expected = [numbers[user] for user in chosen.columns["user_id"].tolist()]
+    assert chosen.columns["author"].tolist() == expected
+    assert np.bincount(chosen.columns["author"]).tolist() == [14, 13, 9]
     kept = np.isin(documents.columns["user_id"], [4, 5, 7])
-    assert found.texts == tuple(np.array(documents.texts, dtype=object)[kept])
-    assert (found.columns["sentiment"] == sentiment[kept]).all()
+    assert chosen.texts == tuple(np.array(documents.texts, dtype=object)[kept])
+    assert (chosen.columns["sentiment"] == sentiment[kept]).all()
 
 
 def test_authors_may_be_named() -> None:
     documents, sentiment = written({"ann": (3, 4), "bob": (4, 4), "cy": (9, 2)})
-    found = by_authors(documents, sentiment, authors=2, fewest_words=1)
+    chosen = by_authors(documents, sentiment, authors=2, fewest_words=1)
     assert {(name, number) for name, number in zip(
-        found.columns["user_id"], found.columns["author"].tolist(), strict=True
+        chosen.columns["user_id"], chosen.columns["author"].tolist(), strict=True
     )} == {("bob", 0), ("ann", 1)}  # fmt: skip
 
 
@@ -81,8 +81,8 @@ def test_short_copied_and_undecided_documents_are_left_out() -> None:
     users = [1, 2] * 6 + [1, 2, 1, 2]
     sentiment = [0, 0, 1, 1] * 3 + [1, 1, NEITHER, 0]
     documents = Documents("made up", tuple(texts), {"user_id": users})
-    found = by_authors(documents, sentiment, authors=2, fewest_words=5)
-    assert found.texts == (*texts[:12], texts[15])
+    chosen = by_authors(documents, sentiment, authors=2, fewest_words=5)
+    assert chosen.texts == (*texts[:12], texts[15])
 
 
 def choose(*sentiment: int) -> Documents:
@@ -108,11 +108,11 @@ def test_an_author_with_too_few_documents() -> None:
 
 def test_as_many_of_each() -> None:
     documents = ready({0: (60, 20), 1: (2, 3)})
-    found = as_many_of_each(documents, 10, np.random.default_rng(0))
-    assert np.bincount(found.columns["author"]).tolist() == [10, 5]
-    places = [documents.texts.index(each) for each in found.texts]
+    drawn = as_many_of_each(documents, 10, np.random.default_rng(0))
+    assert np.bincount(drawn.columns["author"]).tolist() == [10, 5]
+    places = [documents.texts.index(each) for each in drawn.texts]
     assert places == sorted(places) and len(set(places)) == 15
-    assert as_many_of_each(documents, 10, np.random.default_rng(1)).texts != found.texts
+    assert as_many_of_each(documents, 10, np.random.default_rng(1)).texts != drawn.texts
     assert as_many_of_each(documents, 80, np.random.default_rng(0)).texts == documents.texts
     with pytest.raises(InvalidInput, match="count: got 0"):
         as_many_of_each(documents, 0, np.random.default_rng(0))

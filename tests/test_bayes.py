@@ -54,8 +54,8 @@ def test_a_prior_by_hand() -> None:
         (0.5, [0.7, 1.3, 0, 0.5]),
         (0, [0.2, 0.8, 0, 0]),
     ):
-        found = ContextFreeBayes(PART, SHADOW, constant=constant).prior
-        np.testing.assert_allclose(found, expected)
+        prior = ContextFreeBayes(PART, SHADOW, constant=constant).prior
+        np.testing.assert_allclose(prior, expected)
 
 
 def test_context_free_bayes_by_hand() -> None:
@@ -129,9 +129,9 @@ class TestEveryTokenAttack:
     def test_targets_in_any_order_and_twice(self, attack: TokenAttack) -> None:
         seen = Observed(corpus([0, 1, 2, 1], 1, 0, 3), np.array([True, True, True, True]))
         every = attack.guess(seen, top=3)
-        some = attack.guess(seen, np.array([2, 0, 2]), top=3)
-        np.testing.assert_array_equal(some.words, every.words[[2, 0, 2]])
-        np.testing.assert_array_equal(some.scores, every.scores[[2, 0, 2]])
+        selected = attack.guess(seen, np.array([2, 0, 2]), top=3)
+        np.testing.assert_array_equal(selected.words, every.words[[2, 0, 2]])
+        np.testing.assert_array_equal(selected.scores, every.scores[[2, 0, 2]])
         assert attack.guess(seen, np.array([], dtype=int), top=3).words.shape == (0, 3)
 
 

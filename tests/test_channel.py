@@ -52,8 +52,8 @@ MADE: Any = Table(LAW)
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint64, np.int64, list, tuple])
 def test_integers_of_any_kind_become_int64(kind: Any) -> None:
     ids = kind([3, 0, 3]) if kind in (list, tuple) else np.array([3, 0, 3], dtype=kind)
-    found = check_ids(ids, 5, what="ids")
-    assert found.dtype == np.int64 and found.tolist() == [3, 0, 3]
+    checked = check_ids(ids, 5, what="ids")
+    assert checked.dtype == np.int64 and checked.tolist() == [3, 0, 3]
     assert check_ids([], 5, what="ids").dtype == np.int64
 
 
@@ -104,11 +104,11 @@ def test_log_prob_reads_pairs() -> None:
 
 def test_a_posterior_by_hand() -> None:
     # y = 3 comes from x = 1 (1.0), 2 (0.4), 3 (0.1), 4 (0.4); weights 1, 0, 5, 10, 5.
-    found = MADE.posterior([3, 0], np.array([1.0, 0.0, 5.0, 10.0, 5.0]))
-    np.testing.assert_allclose(found[0], np.array([0, 0, 2, 1, 2]) / 5)
-    np.testing.assert_allclose(found[1], np.array([0.5, 0, 0.5, 0, 1.0]) / 2)
+    posterior = MADE.posterior([3, 0], np.array([1.0, 0.0, 5.0, 10.0, 5.0]))
+    np.testing.assert_allclose(posterior[0], np.array([0, 0, 2, 1, 2]) / 5)
+    np.testing.assert_allclose(posterior[1], np.array([0.5, 0, 0.5, 0, 1.0]) / 2)
     scaled = MADE.posterior([3, 0], 1e-300 * np.array([1.0, 0.0, 5.0, 10.0, 5.0]))
-    np.testing.assert_allclose(scaled, found)
+    np.testing.assert_allclose(scaled, posterior)
 
 
 # --- The likeliest inputs -----------------------------------------------------------------------
@@ -142,10 +142,10 @@ def test_the_likeliest_inputs_of_any_table(seed: int, size: int, levels: int, me
     count = int(rng.integers(1, size + 3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(channel, "ROW_BYTES", memory)
-        found = Table(law).likeliest_inputs(outputs, prior, count)
+        likeliest = Table(law).likeliest_inputs(outputs, prior, count)
     expected = likeliest_by_hand(Table(law), outputs, prior, count)
-    np.testing.assert_array_equal(found[0], expected[0])
-    for each, by_hand in zip(found[1:], expected[1:], strict=True):
+    np.testing.assert_array_equal(likeliest[0], expected[0])
+    for each, by_hand in zip(likeliest[1:], expected[1:], strict=True):
         np.testing.assert_allclose(np.exp(each), np.exp(by_hand), rtol=1e-12)
 
 

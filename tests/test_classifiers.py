@@ -60,10 +60,10 @@ def alone(encoder: Encoder, ids: list[int], kinds: list[int] | None = None) -> A
 
 def test_long_documents_lose_their_end(encoder: Encoder, exact: None) -> None:
     document = [CAT, DOG, FISH, *FILLERS]
-    found = features(encoder, corpus(document, document[:4], document[:3]), longest=6)
-    assert np.allclose(found[0], alone(encoder, [FIRST, *document[:4], LAST]), atol=1e-5)
-    assert np.allclose(found[0], found[1], atol=1e-5)
-    assert not np.allclose(found[0], found[2], atol=1e-3)
+    vectors = features(encoder, corpus(document, document[:4], document[:3]), longest=6)
+    assert np.allclose(vectors[0], alone(encoder, [FIRST, *document[:4], LAST]), atol=1e-5)
+    assert np.allclose(vectors[0], vectors[1], atol=1e-5)
+    assert not np.allclose(vectors[0], vectors[2], atol=1e-3)
     full = features(encoder, corpus(document), longest=len(document) + 2)
     assert np.allclose(full, alone(encoder, [FIRST, *document, LAST]), atol=1e-5)
     assert features(encoder, corpus(), longest=LONGEST).shape == (0, encoder.width)
@@ -73,11 +73,11 @@ def test_the_longer_text_of_a_pair_is_cut_first(encoder: Encoder, exact: None) -
     first = [[CAT, *FILLERS], [CAT], [], [CAT, DOG, FISH], [CAT, *FILLERS]]
     second = [[DOG, *FILLERS], [DOG, *FILLERS], [FISH], [], [DOG]]
     kept = [(3, 2), (1, 4), (0, 1), (3, 0), (4, 1)]
-    found = features(encoder, corpus(*first), second=corpus(*second), longest=8)
+    vectors = features(encoder, corpus(*first), second=corpus(*second), longest=8)
     for row, (one, two) in enumerate(kept):
         ids = [FIRST, *first[row][:one], LAST, *second[row][:two], LAST]
         expected = alone(encoder, ids, [0] * (one + 2) + [1] * (two + 1))
-        assert np.allclose(found[row], expected, atol=1e-5), row
+        assert np.allclose(vectors[row], expected, atol=1e-5), row
 
 
 def of_one(encoder: Encoder, token: int = CAT, longest: int = LONGEST, **options: Any) -> Any:
@@ -125,9 +125,9 @@ def test_features_are_those_of_the_library(
     """The tokenizer writes the special pieces, the model counts positions, nothing is padded."""
     encoder, read = family
     texts = words_of_many_lengths(16, seed=0)
-    found = features(encoder, encode(encoder.tokenizer, texts), longest=LONGEST, batch=batch)
-    assert np.allclose(found, [read(text) for text in texts], atol=1e-5)
-    distances = np.abs(found[:, None] - found[None]).max(2) + np.eye(len(texts))
+    vectors = features(encoder, encode(encoder.tokenizer, texts), longest=LONGEST, batch=batch)
+    assert np.allclose(vectors, [read(text) for text in texts], atol=1e-5)
+    distances = np.abs(vectors[:, None] - vectors[None]).max(2) + np.eye(len(texts))
     assert distances.min() > 1e-3  # so that a mix-up would show
 
 
@@ -139,11 +139,11 @@ def test_pairs_are_those_of_the_library(
     first = words_of_many_lengths(16, seed=1, longest=7)
     second = words_of_many_lengths(16, seed=2, longest=7)[::-1]
     one, two = (encode(encoder.tokenizer, texts) for texts in (first, second))
-    found = features(encoder, one, second=two, longest=LONGEST, batch=batch)
+    vectors = features(encoder, one, second=two, longest=LONGEST, batch=batch)
     expected = [read(a, b) for a, b in zip(first, second, strict=True)]
-    assert np.allclose(found, expected, atol=1e-5)
+    assert np.allclose(vectors, expected, atol=1e-5)
     swapped = features(encoder, two, second=one, longest=LONGEST)
-    assert np.abs(found - swapped).max(1).min() > 1e-3
+    assert np.abs(vectors - swapped).max(1).min() > 1e-3
 
 
 # --- The probe ----------------------------------------------------------------------------------
@@ -241,14 +241,14 @@ def test_probabilities(encoder: Encoder, exact: None, monkeypatch: pytest.Monkey
     text, labels = telling(60, [CAT, DOG, FISH], seed=2)
     model = tuned(encoder, text, labels, classes=3)
     asked, order = of_many_lengths(), np.random.default_rng(0).permutation(30)
-    found = probability(model, asked)
-    assert found.shape == (30, 3) and found.dtype == np.float64
-    assert np.allclose(found.sum(1), 1, atol=1e-12) and (found > 0).all()
-    assert (model.predict(asked) == found.argmax(1)).all()
+    probabilities = probability(model, asked)
+    assert probabilities.shape == (30, 3) and probabilities.dtype == np.float64
+    assert np.allclose(probabilities.sum(1), 1, atol=1e-12) and (probabilities > 0).all()
+    assert (model.predict(asked) == probabilities.argmax(1)).all()
     assert model.predict(corpus()).shape == (0,)
     for batch in (utility.BATCH, 1):
         monkeypatch.setattr(utility, "BATCH", batch)
-        assert np.allclose(found[order], probability(model, asked.subset(order)), atol=1e-5)
+        assert np.allclose(probabilities[order], probability(model, asked.subset(order)), atol=1e-5)
     with pytest.raises(InvalidInput, match=r"corpus: got ids -1..-1"):
         model.predict(corpus([UNKNOWN]))
 
@@ -259,8 +259,8 @@ def test_the_head_by_hand(encoder: Encoder, exact: None) -> None:
     with torch.inference_mode():
         states = encoder.model.bert(input_ids=torch.tensor([ids])).last_hidden_state[0]
         expected = model.classifier(torch.tanh(model.pooler(states.mean(0)))).softmax(0)
-    found = probability(model, corpus(ids[1:-1]))[0]
-    assert np.allclose(found, expected.numpy(), atol=1e-5)
+    probabilities = probability(model, corpus(ids[1:-1]))[0]
+    assert np.allclose(probabilities, expected.numpy(), atol=1e-5)
 
 
 def test_held_out_documents_do_not_train(encoder: Encoder) -> None:

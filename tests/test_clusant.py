@@ -99,8 +99,8 @@ def test_draws_follow_the_law() -> None:
     wrong = plain_law(SMALL, LABELS, 4.0, 1.0)
     without = mechanism.with_epsilon(4.0)
     without.diameters = np.ones(3)
-    for word, found in zip([0, 13, 39], drawn, strict=True):
-        assert fits(np.bincount(found, minlength=40), right[word], ALARM)
+    for word, outputs in zip([0, 13, 39], drawn, strict=True):
+        assert fits(np.bincount(outputs, minlength=40), right[word], ALARM)
         assert power_of_fit(wrong[word], right[word], n) >= POWER
         assert power_of_fit(law_of(without)[word], right[word], n) >= POWER
 

@@ -55,9 +55,9 @@ def test_what_has_a_name_is_listed(what: str) -> None:
 
 
 def test_sanitized_lines_go_to_standard_output_and_the_rest_does_not(file: str) -> None:
-    found = run("sanitize", file, "-m", "santext", "-e", "2")
-    assert found.exit_code == 0 and len(found.stdout.splitlines()) == len(TEXTS)
-    assert "eps 2, token policy private" in found.stderr
+    result = run("sanitize", file, "-m", "santext", "-e", "2")
+    assert result.exit_code == 0 and len(result.stdout.splitlines()) == len(TEXTS)
+    assert "eps 2, token policy private" in result.stderr
     piped = run("sanitize", "-", "-m", "santext", "-e", "2", stdin="one text\nand another\n")
     assert len(piped.stdout.splitlines()) == 2
     nothing = run("sanitize", "-", "-m", "santext", "-e", "2", stdin="")
@@ -65,9 +65,11 @@ def test_sanitized_lines_go_to_standard_output_and_the_rest_does_not(file: str) 
 
 
 def test_what_stays_in_clear_and_what_a_seed_costs_is_said(file: str) -> None:
-    found = run("sanitize", file, "-m", "tem", "-e", "2", "--policy", "keep-unknown", "--seed", "1")
-    assert "in clear: punctuation, numbers, unknown words" in found.stderr
-    assert "can undo this" in found.stderr
+    result = run(
+        "sanitize", file, "-m", "tem", "-e", "2", "--policy", "keep-unknown", "--seed", "1"
+    )
+    assert "in clear: punctuation, numbers, unknown words" in result.stderr
+    assert "can undo this" in result.stderr
 
 
 def test_a_release_is_attacked_and_reported(file: str, tmp_path: Path) -> None:
@@ -113,8 +115,8 @@ def test_a_file_of_ones_own_gives_attacks_and_mechanisms(file: str, tmp_path: Pa
 def test_what_a_mechanism_prints_is_no_result(file: str, tmp_path: Path) -> None:
     own = tmp_path / "loud.py"
     own.write_text("def loud(texts):\n    print('progress')\n    return texts\n")
-    found = run("sanitize", file, "-m", f"{own}:loud")
-    assert found.stdout.splitlines() == TEXTS and "progress" in found.stderr
+    result = run("sanitize", file, "-m", f"{own}:loud")
+    assert result.stdout.splitlines() == TEXTS and "progress" in result.stderr
     assert json.loads(run("audit", f"{own}:loud", "--json").stdout)["name"] == "loud"
     asked = ("report", file, "-m", f"{own}:loud", "-o", str(tmp_path / "page.html"), "--json")
     assert json.loads(run(*asked, "--public", "none").stdout)["texts"] == len(TEXTS)
@@ -161,9 +163,9 @@ def test_a_preview_predicts_the_worth_of_a_summary(
     ],
 )
 def test_each_mistake_is_one_clear_error(file: str, arguments: list[str], message: str) -> None:
-    found = run(*(each.replace("FILE", file) for each in arguments))
-    assert found.exit_code in (1, 2) and message in found.stderr
-    assert "Traceback" not in found.stderr
+    result = run(*(each.replace("FILE", file) for each in arguments))
+    assert result.exit_code in (1, 2) and message in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_the_package_is_the_command() -> None:
@@ -213,5 +215,5 @@ def test_a_text_of_which_nothing_is_left_keeps_its_line(file: str, tmp_path: Pat
     assert run("sanitize", str(given), "-m", "santext", "-e", "9", "-o", str(after)).exit_code == 0
     lines = after.read_text().split("\n")
     assert [row for row, line in enumerate(lines) if not line] == [0, 2, len(TEXTS) + 2]
-    found = run("attack", str(given), str(after), "--public", "none", "--json")
-    assert json.loads(found.stdout)["texts"] == len(TEXTS) + 1
+    result = run("attack", str(given), str(after), "--public", "none", "--json")
+    assert json.loads(result.stdout)["texts"] == len(TEXTS) + 1

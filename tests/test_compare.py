@@ -14,11 +14,11 @@ from textpriv.report.results import Measurement, measure
 
 def shares(n: int, probability: np.ndarray, seed: int) -> dict[str, Measurement]:
     """Shares of n draws each, with the interval of a large sample."""
-    found = np.random.default_rng(seed).binomial(n, probability) / n
-    error = 1.96 * np.sqrt(found * (1 - found) / n)
+    observed = np.random.default_rng(seed).binomial(n, probability) / n
+    error = 1.96 * np.sqrt(observed * (1 - observed) / n)
     return {
         f"share.s{i}": measure(f"share.s{i}", value, value - e, value + e, n)
-        for i, (value, e) in enumerate(zip(found, error, strict=True))
+        for i, (value, e) in enumerate(zip(observed, error, strict=True))
     }
 
 
@@ -40,12 +40,12 @@ def test_by_hand() -> None:
         "accuracy.of": measure("accuracy.of", 0.8, 0.7, 0.9, 200),
         "cosine.dp-prompt.t1": measure("cosine.dp-prompt.t1", 0.6, 0.5, 0.7, 200),
     }
-    found = compare.compared("01_try", ours, full)
-    assert list(found.table["name"]) == ["a.near", "a.far"]
+    comparison = compare.compared("01_try", ours, full)
+    assert list(comparison.table["name"]) == ["a.near", "a.far"]
     error = np.hypot(0.05, 0.04)
-    np.testing.assert_allclose(found.table["z"], [-0.06 / error, 0.4 / error], rtol=1e-3)
-    assert found.inside == 0.5 and list(found.outside["name"]) == ["a.far"]
-    assert str(found) == "01_try: 50% of 2 numbers agree; apart: a.far 0.9 (full 0.5)"
+    np.testing.assert_allclose(comparison.table["z"], [-0.06 / error, 0.4 / error], rtol=1e-3)
+    assert comparison.inside == 0.5 and list(comparison.outside["name"]) == ["a.far"]
+    assert str(comparison) == "01_try: 50% of 2 numbers agree; apart: a.far 0.9 (full 0.5)"
 
 
 def test_the_same_law_agrees_and_another_is_named() -> None:

@@ -75,10 +75,10 @@ def test_training_pairs_by_hand() -> None:
     best = np.array([[CAT, DOG], [CAT, DOG], [DOG, CAT], [FISH, NONE], [FISH, NONE]])
     truth = np.array([CAT, DOG, FISH, FISH, SNOWBALL])
     pairs = training_pairs(best, truth)
-    found = list(
+    triples = list(
         zip(pairs.rows.tolist(), pairs.candidates.tolist(), pairs.labels.tolist(), strict=True)
     )
-    assert found == [
+    assert triples == [
         (0, CAT, True),  # the guess is right ...
         (0, DOG, False),  # ... so the second guess is the wrong one
         (1, CAT, False),  # the guess is wrong ...
@@ -177,8 +177,8 @@ def trained(encoder: Encoder) -> Detector:
 def right(detector: Detector) -> float:
     """Share of new pairs that it judges rightly."""
     observed, pairs = data(seed=1)
-    found = detector.probability(observed, observed.targets[pairs.rows], pairs.candidates)
-    return float(((found > 0.5) == pairs.labels).mean())
+    probabilities = detector.probability(observed, observed.targets[pairs.rows], pairs.candidates)
+    return float(((probabilities > 0.5) == pairs.labels).mean())
 
 
 def test_the_detector_learns_what_context_tells(encoder: Encoder, trained: Detector) -> None:
@@ -206,7 +206,9 @@ def test_held_out_tokens_measure_and_do_not_train(
 ) -> None:
     """The labels of the held-out pairs are swapped, so that a right detector gets none right."""
     drawn: list[Any] = []
-    monkeypatch.setattr(contextual, "endless", lambda of, rng: drawn.append(of) or endless(of, rng))
+    monkeypatch.setattr(
+        contextual, "endless", lambda rows, rng: drawn.append(rows) or endless(rows, rng)
+    )
     pairs = data()[1]
     detector = fit(encoder, pairs=replace(pairs, labels=pairs.labels ^ HELD[pairs.rows]))
     assert drawn[0].tolist() == list(range(90))
@@ -256,9 +258,9 @@ def test_scores_are_products_and_order_follows_them() -> None:
     words = np.array([[CAT, DOG, FISH], [CAT, DOG, NONE]])
     scores = np.array([[0.5, 0.3, 0.2], [0.6, 0.4, -np.inf]])
     weights = np.array([[0.1, 0.2, 0.9], [0.5, 0.0, 0.9]])
-    found = weigh(Guesses(words, scores), weights, top=2)
-    assert found.words.tolist() == [[FISH, DOG], [CAT, DOG]]
-    assert np.allclose(found.scores, [[0.18, 0.06], [0.3, 0.0]])
+    weighed = weigh(Guesses(words, scores), weights, top=2)
+    assert weighed.words.tolist() == [[FISH, DOG], [CAT, DOG]]
+    assert np.allclose(weighed.scores, [[0.18, 0.06], [0.3, 0.0]])
     wide = weigh(Guesses(words, scores), weights, top=4)
     assert wide.words[1].tolist() == [CAT, DOG, NONE, NONE]
     assert np.isneginf(wide.scores[1, 2:]).all() and np.isneginf(wide.scores[0, 3])
@@ -275,17 +277,19 @@ def test_the_attack_uses_the_context(encoder: Encoder) -> None:
     observed = observe(swapping(), private, np.random.default_rng(4))
     truth = private.ids[observed.targets]
     made = attack(encoder)
-    found = made.guess(observed, top=2)
-    assert found.hits(truth).mean() > 0.95 > 0.7 > FAKE.guess(observed).hits(truth).mean()
-    assert found.hits(truth, top=2).all()
+    guesses = made.guess(observed, top=2)
+    assert guesses.hits(truth).mean() > 0.95 > 0.7 > FAKE.guess(observed).hits(truth).mean()
+    assert guesses.hits(truth, top=2).all()
     # With one candidate it is the context-free attack.
     best = weigh(*made.judged(observed, None, 1), top=1)
     assert (best.words == FAKE.guess(observed, top=1).words).all()
     # More candidates than there are, and fewer targets, in another order.
-    some = observed.targets[[5, 2, 7]]
-    wide = made.guess(observed, some, top=12)
-    assert (wide.words[:, :2] == found.words[[5, 2, 7]]).all() and (wide.words[:, 2:] == NONE).all()
-    assert np.allclose(wide.scores[:, :2], found.scores[[5, 2, 7]], rtol=0.05)
+    chosen = observed.targets[[5, 2, 7]]
+    wide = made.guess(observed, chosen, top=12)
+    assert (wide.words[:, :2] == guesses.words[[5, 2, 7]]).all() and (
+        wide.words[:, 2:] == NONE
+    ).all()
+    assert np.allclose(wide.scores[:, :2], guesses.scores[[5, 2, 7]], rtol=0.05)
 
 
 def test_scores_are_context_free_score_times_detector(encoder: Encoder) -> None:

@@ -59,14 +59,14 @@ def test_the_rows_are_a_table_of_datasets(reviews: Documents) -> None:
     assert Documents("loud", loud).columns["author"].tolist() == ["ann", "bob", "ann", "cy"]
 
 
-@pytest.mark.parametrize("of", [[2, 0, 2], [1, 2], [3]])
-def test_subset(reviews: Documents, of: list[int]) -> None:
+@pytest.mark.parametrize("rows", [[2, 0, 2], [1, 2], [3]])
+def test_subset(reviews: Documents, rows: list[int]) -> None:
     """Also of a subset, and of neighbours, which are no list of numbers inside."""
     for whole in (reviews, reviews.subset([3, 2, 1, 0]).subset([3, 2, 1, 0])):
-        part = whole.subset(of)
-        assert part.texts == tuple(reviews.texts[row] for row in of)
+        part = whole.subset(rows)
+        assert part.texts == tuple(reviews.texts[row] for row in rows)
         for key, values in reviews.columns.items():
-            assert part.columns[key].tolist() == values[of].tolist()
+            assert part.columns[key].tolist() == values[rows].tolist()
             assert part.columns[key].dtype == values.dtype
 
 
@@ -329,8 +329,8 @@ def test_load_from_the_hub(
     for split in splits:
         loaded = corpora.load(asset if split == "train" else f"{asset}-{split}")
         assert loaded.texts == (f"{split} ", "b")
-        found = {key: values.tolist() for key, values in loaded.columns.items()}
-        assert found == ({"second": PAIR, **LABEL} if len(columns) > 1 else LABEL)
+        extra = {key: values.tolist() for key, values in loaded.columns.items()}
+        assert extra == ({"second": PAIR, **LABEL} if len(columns) > 1 else LABEL)
         assert loaded.columns["label"].dtype == np.int64
 
 

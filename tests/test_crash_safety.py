@@ -243,5 +243,5 @@ def test_an_asset_that_cannot_be_read(tiny: Tiny, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_what_the_disk_refuses(error: Exception | str, reason: str | None) -> None:
-    found = disk_refusal(error)
-    assert found is None if reason is None else found is not None and found.startswith(reason)
+    refusal = disk_refusal(error)
+    assert refusal is None if reason is None else refusal is not None and refusal.startswith(reason)

@@ -140,8 +140,8 @@ def test_what_a_singular_map_loses_does_not_blow_up(length: int) -> None:
     text = texts([[7] * length])
     weights = weights_by_hand(stencil, text)
     assert np.linalg.matrix_rank(weights) == length - 1
-    found = singular_values(stencil, length)
-    np.testing.assert_allclose(found, np.linalg.svd(weights)[1], rtol=0, atol=1e-9)
+    values = singular_values(stencil, length)
+    np.testing.assert_allclose(values, np.linalg.svd(weights)[1], rtol=0, atol=1e-9)
     outputs = np.random.default_rng(1).standard_normal((length, 2))
     estimate, gain = undone(stencil, watch(stencil, text), outputs, 0.0)
     inverse = np.linalg.pinv(weights, rcond=1e-10)
@@ -163,9 +163,9 @@ def inverted(table: TokenTable, seen: list[int], skip: bool, top: int) -> Guesse
 
 def test_inversion_by_hand() -> None:
     line = table_of(LINE, "euclidean", fixed=(0,))
-    found = inverted(line, [3, 1, 3], False, 3)
-    assert found.words.tolist() == [[3, 2, 1], [1, 5, 2], [3, 2, 1]]
-    assert found.scores.tolist() == [[0, -2, -3], [0, 0, -1], [0, -2, -3]]
+    guesses = inverted(line, [3, 1, 3], False, 3)
+    assert guesses.words.tolist() == [[3, 2, 1], [1, 5, 2], [3, 2, 1]]
+    assert guesses.scores.tolist() == [[0, -2, -3], [0, 0, -1], [0, -2, -3]]
     skipped = inverted(line, [3, 1, 3], True, 3)
     assert skipped.words.tolist() == [[2, 1, 5], [5, 2, 3], [2, 1, 5]]
     assert skipped.scores.tolist() == [[-2, -3, -3], [0, -1, -3], [-2, -3, -3]]
@@ -191,10 +191,10 @@ def test_anywhere_is_a_loop(seed: int) -> None:
     targets = np.flatnonzero(rng.random(11) < 0.7)
     words = rng.integers(-1, 30, (len(targets), 3))
     truth = rng.integers(0, 40, len(targets))
-    found = hits_anywhere(Guesses(words, np.zeros(words.shape)), text, targets, truth)
+    hits = hits_anywhere(Guesses(words, np.zeros(words.shape)), text, targets, truth)
     for row, position in enumerate(targets):
         same = text.document[targets] == text.document[position]
-        assert found[row] == (truth[row] in words[same])
+        assert hits[row] == (truth[row] in words[same])
 
 
 # --- Rehearsal ------------------------------------------------------------------------------------
@@ -233,11 +233,11 @@ def test_rehearsal_recovers_the_scale() -> None:
     """
     scale, noise, dimension = 0.6, 0.5, 4
     stencil, text, mixtures = rigged(scale, noise * np.eye(dimension))
-    found = Rehearsal.learn(stencil, text)
+    rehearsal = Rehearsal.learn(stencil, text)
     power, count = float((mixtures**2).sum()), mixtures.size
     reach = float(stats.norm.isf(ALARM / 2)) * np.sqrt(noise / power)
     assert reach < 0.1
-    assert scale / (1 + reach) <= found.scale <= scale / (1 - reach)
+    assert scale / (1 + reach) <= rehearsal.scale <= scale / (1 - reach)
     # Backwards, from outputs to mixtures, it would be pulled towards 0.
     assert scale * power / (power + count * noise) < scale / (1 + reach) - 0.05
 
@@ -246,18 +246,18 @@ def test_whitening() -> None:
     """A mapping by the inverse root of the error's law plus its mean, from the same data."""
     law = np.diag([4.0, 1.0, 0.01]) + 0.05
     stencil, text, mixtures = rigged(0.6, law)
-    found = Rehearsal.learn(stencil, text)
+    rehearsal = Rehearsal.learn(stencil, text)
     replaced = stencil.replaced(text)
     centered = stencil.table.vectors - stencil.table.vectors[text.ids[replaced]].mean(0)
-    error = found.scale * centered[watch(stencil, text).corpus.ids[replaced]] - mixtures
+    error = rehearsal.scale * centered[watch(stencil, text).corpus.ids[replaced]] - mixtures
     second = error.T @ error / len(error)
     # The error is what was drawn, but for the error of the scale: of 3,000 rows, within a tenth.
     np.testing.assert_allclose(np.trace(second), np.trace(law), rtol=0.1)
     mapping = np.linalg.inv(scipy.linalg.sqrtm(second + np.trace(second) / 3 * np.eye(3)))
-    np.testing.assert_allclose(found.points, centered @ mapping, rtol=0, atol=1e-9)
-    assert found.noise == pytest.approx(np.trace(mapping @ second @ mapping) / 3)
-    own = found.points[text.ids[replaced]]
-    assert found.spread == pytest.approx((own**2).mean())
+    np.testing.assert_allclose(rehearsal.points, centered @ mapping, rtol=0, atol=1e-9)
+    assert rehearsal.noise == pytest.approx(np.trace(mapping @ second @ mapping) / 3)
+    own = rehearsal.points[text.ids[replaced]]
+    assert rehearsal.spread == pytest.approx((own**2).mean())
     powers = np.linalg.eigvalsh(mapping @ second @ mapping)
     assert powers[-1] / powers[0] < 0.5 * np.linalg.cond(second)
 
@@ -284,15 +284,15 @@ def test_candidates_are_all_that_a_model_chooses_from(punctuated: bool) -> None:
     observed = watch(stencil, random_text([9, 9]))
     for model in (even(), model_from([[1, 2, 3]], 30, 2)):
         attack = LanguageDeconvolution(stencil, made_up(stencil), model, candidates=3)
-        found = attack.guess(observed, top=5)
+        guesses = attack.guess(observed, top=5)
         words, evidence, possible = attack.evidence(observed)
         assert words.shape == (len(observed.targets), 5)  # three of one estimate, two of the other
-        for guessed, row, allowed in zip(found.words, words, possible, strict=True):
+        for guessed, row, allowed in zip(guesses.words, words, possible, strict=True):
             assert sorted(guessed[guessed != NONE]) == sorted(row[allowed])
-        np.testing.assert_allclose(found.scores.clip(0).sum(1), 1)
+        np.testing.assert_allclose(guesses.scores.clip(0).sum(1), 1)
         if model.order == 1:
             expected = softmax(np.where(possible, 0.3 * evidence[:, :, 2], -np.inf), axis=1)
-            np.testing.assert_allclose(found.scores[:, 0], expected.max(1), rtol=1e-6)
+            np.testing.assert_allclose(guesses.scores[:, 0], expected.max(1), rtol=1e-6)
     # No more than there are; and one alone is not ruled out.
     small = Stencil(random_table(8, 3), punctuated=punctuated)
     few, single = (
@@ -312,14 +312,16 @@ def test_an_output_that_must_differ_is_no_guess(measure: Measure) -> None:
         observed = watch(stencil, text)
         attack = Deconvolution(stencil, ridge=3.0)
         output = observed.corpus.ids[observed.targets]
-        found = attack.guess(observed, top=6)
+        guesses = attack.guess(observed, top=6)
         near, distance = table.nearest(attack.estimate(observed)[observed.targets], 6)
         for row, seen in enumerate(output.tolist()):
             allowed = [each for each in range(6) if not change or near[row, each] != seen]
             expected = near[row, allowed].tolist()
-            assert found.words[row].tolist() == expected + [NONE] * change
-            assert found.scores[row, : len(allowed)].tolist() == (-distance[row, allowed]).tolist()
-        assert (attack.guess(observed, top=3).words == found.words[:, :3]).all()
+            assert guesses.words[row].tolist() == expected + [NONE] * change
+            assert (
+                guesses.scores[row, : len(allowed)].tolist() == (-distance[row, allowed]).tolist()
+            )
+        assert (attack.guess(observed, top=3).words == guesses.words[:, :3]).all()
 
 
 POSSIBLE = LAW.copy()
@@ -331,14 +333,17 @@ def chosen_of(model: NGrams) -> Guesses:
     with np.errstate(divide="ignore"):
         known = np.log(POSSIBLE[SENTENCES, SEEN.ids[OBSERVED.targets][:, None]])
     shifted = known + np.arange(len(known))[:, None] * 300.0  # up to a factor per token
-    found = chosen(SENTENCES, shifted, OBSERVED, model, 1.0)
-    assert np.diff(found.offsets).min() > 0
-    token = np.repeat(np.arange(len(SEEN.ids)), found.counts)
-    np.testing.assert_allclose(np.bincount(token, found.posterior), 1)
+    candidates = chosen(SENTENCES, shifted, OBSERVED, model, 1.0)
+    assert np.diff(candidates.offsets).min() > 0
+    token = np.repeat(np.arange(len(SEEN.ids)), candidates.counts)
+    np.testing.assert_allclose(np.bincount(token, candidates.posterior), 1)
     clear = ~OBSERVED.sanitized
-    assert (found.counts[clear] == 1).all()
-    assert found.words[found.offsets[:-1][clear]].tolist() == LEXICON.ids(SEEN)[clear].tolist()
-    return found.guesses(OBSERVED.targets, 3)
+    assert (candidates.counts[clear] == 1).all()
+    assert (
+        candidates.words[candidates.offsets[:-1][clear]].tolist()
+        == LEXICON.ids(SEEN)[clear].tolist()
+    )
+    return candidates.guesses(OBSERVED.targets, 3)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -347,11 +352,11 @@ def test_chosen_sums_over_all_sentences(order: int) -> None:
     reference = plain_of(order)
     expected, _ = enumerated(OBSERVED, POSSIBLE, lambda s: sentence_weight(reference, s, 1.0))
     assert min(min(law.values()) for law in expected.values()) == 0.0
-    found = chosen_of(model_of(order))
+    guesses = chosen_of(model_of(order))
     for row, law in enumerate(expected.values()):
         possible = {word: share for word, share in law.items() if share > 0}
-        assert by_token(found, row) == pytest.approx(possible, rel=1e-9)
-        assert (found.words[row] != NONE).sum() == len(possible)
+        assert by_token(guesses, row) == pytest.approx(possible, rel=1e-9)
+        assert (guesses.words[row] != NONE).sum() == len(possible)
 
 
 # --- Calibration ----------------------------------------------------------------------------------
@@ -400,8 +405,8 @@ def test_factors_in_closed_form() -> None:
     """Of two candidates, one with the sign: the log odds that it is the truth."""
     evidence = np.tile([[[1.0], [0.0]]], (1000, 1, 1))
     true = np.repeat([0, 1], [800, 200])
-    found = likeliest_factors(evidence, np.zeros((1000, 2)), true)
-    assert found == pytest.approx([np.log(4)], rel=0.02)
+    factors = likeliest_factors(evidence, np.zeros((1000, 2)), true)
+    assert factors == pytest.approx([np.log(4)], rel=0.02)
     # What the prior says already the sign need not say; what cannot be does not count.
     prior = np.tile(np.log([0.8, 0.2]), (1000, 1))
     assert likeliest_factors(evidence, prior, true) == pytest.approx([0], abs=1e-3)
@@ -523,10 +528,10 @@ def test_likelihoods_are_the_loop(
     words[:, 0] = observed.corpus.ids[observed.targets]
     believed = rng.standard_normal((len(words), 3))
     expected = plain_likelihoods(attack, text, observed, words, believed)
-    found = attack.likelihoods(observed, words, believed, attack.near(observed, 4))
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    likelihoods = attack.likelihoods(observed, words, believed, attack.near(observed, 4))
+    np.testing.assert_allclose(likelihoods, expected, rtol=1e-4, atol=1e-4)
     must = stencil.change or punctuated
-    assert np.isneginf(found).any() == must and np.isfinite(found).any(1).all()
+    assert np.isneginf(likelihoods).any() == must and np.isfinite(likelihoods).any(1).all()
 
 
 def test_likelihoods_do_not_depend_on_how_many_are_looked_at_together(
@@ -565,16 +570,16 @@ def test_what_is_ruled_out_never_comes_out(punctuated: bool, sharpness: float, o
     for row, allowed, seen in zip(words, possible, output, strict=True):
         expected = set(range(5)) - (set() if punctuated else {int(seen)})
         assert sorted(row[allowed].tolist()) == sorted(expected)
-    found = attack.guess(observed, top=6)
-    for row, seen in zip(found.words.tolist(), output.tolist(), strict=True):
+    guesses = attack.guess(observed, top=6)
+    for row, seen in zip(guesses.words.tolist(), output.tolist(), strict=True):
         guessed = [word for word in row if word != NONE]
         assert len(guessed) == len(set(guessed)) >= 4
         assert punctuated or seen not in guessed
-    held = found.scores.clip(0).sum(1)
+    held = guesses.scores.clip(0).sum(1)
     np.testing.assert_allclose(held, 1, rtol=0, atol=1e-6)
     # A token that stands alone is never its own output, not even in the punctuated form.
     single = np.flatnonzero(np.diff(text.offsets)[text.document] == 1)
-    assert output[single] not in found.words[single]
+    assert output[single] not in guesses.words[single]
 
 
 def test_simulation_finds_what_nearest_tokens_cannot() -> None:
@@ -582,15 +587,15 @@ def test_simulation_finds_what_nearest_tokens_cannot() -> None:
     stencil = five()
     every = texts([list(each) for each in product(range(5), repeat=3)])
     observed = watch(stencil, every)
-    found = simulation(stencil).guess(observed).hits(every.ids)
+    simulated = simulation(stencil).guess(observed).hits(every.ids)
     near = TokenInversion(stencil.table).guess(observed).hits(every.ids)
-    assert found.mean() > near.mean() + 0.15
-    whole = found.reshape(-1, 3).all(1) & ~near.reshape(-1, 3).any(1)
+    assert simulated.mean() > near.mean() + 0.15
+    whole = simulated.reshape(-1, 3).all(1) & ~near.reshape(-1, 3).any(1)
     assert whole.any()  # every token of a text, where the nearest token is wrong throughout
 
 
-def by_token(found: Guesses, row: int) -> dict[int, float]:
-    pairs = zip(found.words[row].tolist(), found.scores[row].tolist(), strict=True)
+def by_token(guesses: Guesses, row: int) -> dict[int, float]:
+    pairs = zip(guesses.words[row].tolist(), guesses.scores[row].tolist(), strict=True)
     return {word: score for word, score in pairs if word != NONE}
 
 
@@ -598,11 +603,11 @@ def test_a_round_starts_from_the_mean_of_the_last_one() -> None:
     """Two rounds by hand: the mean vectors that are believed, then the likelihoods."""
     stencil = five()
     observed = watch(stencil, texts([[0, 3, 1, 2], [4, 1]]))
-    found = simulation(stencil).start.guess(observed, top=5)
+    guesses = simulation(stencil).start.guess(observed, top=5)
     for rounds in (1, 2):
         attack = simulation(stencil, rounds=rounds, candidates=3)
         words, possible = attack.propose(observed, attack.start.evidence(observed)[0])
-        laws = [by_token(found, row) for row in range(len(words))]
+        laws = [by_token(guesses, row) for row in range(len(words))]
         believed = np.array(
             [
                 sum(share * stencil.table.vectors[word] for word, share in law.items())
@@ -611,14 +616,14 @@ def test_a_round_starts_from_the_mean_of_the_last_one() -> None:
         )
         rivals = attack.near(observed, attack.rivals)
         log_likelihood = attack.likelihoods(observed, words, believed, rivals)
-        before, found = found, attack.guess(observed, top=6)
+        before, guesses = guesses, attack.guess(observed, top=6)
         for row, allowed in enumerate(possible):
             expected = softmax(log_likelihood[row, allowed])
-            law = by_token(found, row)
+            law = by_token(guesses, row)
             assert law.keys() == set(words[row, allowed].tolist())
             for word, share in zip(words[row, allowed].tolist(), expected, strict=True):
                 assert law[word] == pytest.approx(share, abs=1e-6)
-        assert not np.array_equal(found.scores[:, :5], before.scores)
+        assert not np.array_equal(guesses.scores[:, :5], before.scores)
 
 
 # --- Form of the answer ---------------------------------------------------------------------------
@@ -642,17 +647,17 @@ def test_form(measure: Measure, punctuated: bool) -> None:
     stencil = Stencil(random_table(measure=measure), punctuated=punctuated)
     observed = watch(stencil, random_text([5, 0, 1, 9, 3]))
     for attack in every_attack(stencil):
-        found = attack.guess(observed, top=4)
+        guesses = attack.guess(observed, top=4)
         count = len(observed.targets)
-        assert found.words.shape == found.scores.shape == (count, 4)
-        assert found.words.dtype == np.int64 and found.scores.dtype == np.float64
-        assert not np.isin(found.words, stencil.table.fixed).any()
-        assert (np.diff(found.scores, axis=1) <= 0).all()
+        assert guesses.words.shape == guesses.scores.shape == (count, 4)
+        assert guesses.words.dtype == np.int64 and guesses.scores.dtype == np.float64
+        assert not np.isin(guesses.words, stencil.table.fixed).any()
+        assert (np.diff(guesses.scores, axis=1) <= 0).all()
         if attack.posterior:
-            assert (found.scores >= 0).all() and (found.scores.sum(1) <= 1 + 1e-9).all()
-        some = attack.guess(observed, observed.targets[[3, 0, 3]], top=2)
-        np.testing.assert_array_equal(some.words, found.words[[3, 0, 3], :2])
-        np.testing.assert_array_equal(some.scores, found.scores[[3, 0, 3], :2])
+            assert (guesses.scores >= 0).all() and (guesses.scores.sum(1) <= 1 + 1e-9).all()
+        selected = attack.guess(observed, observed.targets[[3, 0, 3]], top=2)
+        np.testing.assert_array_equal(selected.words, guesses.words[[3, 0, 3], :2])
+        np.testing.assert_array_equal(selected.scores, guesses.scores[[3, 0, 3], :2])
         assert attack.guess(observed, ids(), top=2).words.shape == (0, 2)
 
 

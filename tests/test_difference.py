@@ -11,19 +11,19 @@ from textpriv.report.results import Measurement
 
 
 def measured(values: np.ndarray, sample: str = "documents") -> tuple[Measurement, stats.Influence]:
-    found = stats.mean(values, sample=sample)
-    assert found.influence is not None
-    return Measurement(name="a.b", value=found.value, low=found.low, high=found.high), (
-        found.influence
+    estimate = stats.mean(values, sample=sample)
+    assert estimate.influence is not None
+    return Measurement(name="a.b", value=estimate.value, low=estimate.low, high=estimate.high), (
+        estimate.influence
     )
 
 
 def test_by_hand():
     first = Measurement(name="a.b", value=0.6, low=0.6 - 0.0196, high=0.6 + 0.0196)
     second = Measurement(name="a.c", value=0.5, low=0.5 - 0.0196, high=0.5 + 0.0196)
-    found = Difference.between(first, second)
-    assert found.verdict == "above"
-    assert found.high - found.value == pytest.approx(0.0196 * math.sqrt(2), rel=1e-3)
+    difference = Difference.between(first, second)
+    assert difference.verdict == "above"
+    assert difference.high - difference.value == pytest.approx(0.0196 * math.sqrt(2), rel=1e-3)
     assert Difference.between(second, first).says(above="more", below="less", undecided="?") == (
         "less"
     )
@@ -56,8 +56,8 @@ def test_few_units_that_agree_decide(units):
     text = rng.normal(size=units)
     first, one = measured(text + 1 + 0.1 * rng.normal(size=units))
     second, other = measured(text)
-    found = Difference.between(first, second, (one, other))
-    assert found.low > 0 and found.verdict == "above"
+    difference = Difference.between(first, second, (one, other))
+    assert difference.low > 0 and difference.verdict == "above"
 
 
 def test_one_unit_or_no_error_decides_nothing():

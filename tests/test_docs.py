@@ -65,8 +65,8 @@ def default(call: Any, name: str) -> Any:
 
 
 def described(*asset_ids: str) -> str:
-    found = [assets.registry()[each] for each in asset_ids]
-    return " ".join(f"{each.title} {each.contents}" for each in found)
+    entries = [assets.registry()[asset_id] for asset_id in asset_ids]
+    return " ".join(f"{asset.title} {asset.contents}" for asset in entries)
 
 
 def in_profile(notebook: str, key: str) -> Callable[[Match], bool]:
@@ -172,7 +172,7 @@ RULES = [
          stated_by_a_paper),
     Rule(r"comes back more than (98)%", "the paper's bound",
          lambda m: any(each.trend is not None and each.trend.bound == int(m[1]) / 100
-                       for each in claims.of("02_ann_vs_exact"))),
+                       for each in claims.for_notebook("02_ann_vs_exact"))),
     Rule(r"finds \*\*(0\.0)%\*\*", "the paper's number",
          lambda m: any(each.value == 0 and re.fullmatch(r"harel.*\.punctuated-.*\.pr5", each.id)
                        for each in claims.load())),
@@ -187,9 +187,9 @@ def unexplained(text: str) -> list[str]:
             if rule.holds(match):
                 right.append(match.span())
     return [
-        " ".join(text[max(0, found.start() - 40) : found.end() + 30].split())
-        for found in NUMBER.finditer(text)
-        if not any(low <= found.start() and found.end() <= high for low, high in right)
+        " ".join(text[max(0, candidate.start() - 40) : candidate.end() + 30].split())
+        for candidate in NUMBER.finditer(text)
+        if not any(low <= candidate.start() and candidate.end() <= high for low, high in right)
     ]
 
 
@@ -221,8 +221,8 @@ def texts(path: Path) -> str:
 
 
 def test_every_number_is_explained() -> None:
-    found = {path.name: unexplained(texts(path)) for path in [*DOCUMENTS, *NOTEBOOKS]}
-    assert {name: numbers for name, numbers in found.items() if numbers} == {}
+    by_file = {path.name: unexplained(texts(path)) for path in [*DOCUMENTS, *NOTEBOOKS]}
+    assert {name: numbers for name, numbers in by_file.items() if numbers} == {}
 
 
 # --- The test can fail ----------------------------------------------------------------------

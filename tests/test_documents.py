@@ -85,7 +85,7 @@ def test_reproducing_has_every_statement_once_with_its_command() -> None:
     for part in parts:
         name = part.split("\n", 1)[0]
         assert f" --only {name[:2]} --force`" in part
-        ids = {claim.id for claim in claims.of(name)}
+        ids = {claim.id for claim in claims.for_notebook(name)}
         own = [each for each in judged if ids >= {*each.cells}]
         for each in own:
             rows = re.findall(

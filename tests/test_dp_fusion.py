@@ -93,8 +93,8 @@ def test_extreme_laws() -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_divergence_is_the_larger_of_both_directions(order: float) -> None:
     p, q = np.array([0.7, 0.2, 0.1]), np.array([0.1, 0.3, 0.6])
-    found = divergence(logs([*p]), logs([*q]), order=order)
-    assert float(found) == pytest.approx(renyi(p, q, order))
+    larger = divergence(logs([*p]), logs([*q]), order=order)
+    assert float(larger) == pytest.approx(renyi(p, q, order))
 
 
 # --- The law ------------------------------------------------------------------------------------

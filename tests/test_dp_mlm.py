@@ -199,8 +199,8 @@ def test_no_pair_of_texts_loses_more_than_n_epsilons(encoder: Encoder) -> None:
     pairs = [(TEXT, OTHER), ("cat dog fish", "mat ran on"), ("the the the", "cat the the")]
     for epsilon in (0.5, 10.0, 300.0):
         mechanism = DPMLM(encoder, epsilon=epsilon, limits=LIMITS)
-        found = audit_texts(mechanism, pairs)
-        assert found.verdict == "not broken" and 0 < found.worst_ratio <= 1
+        audit = audit_texts(mechanism, pairs)
+        assert audit.verdict == "not broken" and 0 < audit.worst_ratio <= 1
 
 
 def test_limits_are_the_least_and_greatest_logit_of_public_texts(encoder: Encoder) -> None:

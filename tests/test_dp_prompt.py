@@ -61,18 +61,18 @@ def test_scissors_keep_first_words_or_random_ones(encoder: Encoder) -> None:
     """Of 4,000 words 30% stay: all but 5 deviations, one test in a million is wrong."""
     sizes = profiles.load("smoke", NOTEBOOK, Sizes, {"first_words": [3], "kept_words": [0.01, 0.3]})
     texts = ["  one two\nthree four", *(" ".join(f"w{n}" for n in range(400)) for _ in range(10))]
-    found = experiment.shortened(encoder, texts, sizes, np.random.default_rng(4))
-    assert [*found] == ["first-words first3", "left-out kept0.01", "left-out kept0.3"]
-    assert found["first-words first3"].texts == [["one two three", *["w0 w1 w2"] * 10]]
-    runs = found["left-out kept0.3"].texts
+    outputs = experiment.shortened(encoder, texts, sizes, np.random.default_rng(4))
+    assert [*outputs] == ["first-words first3", "left-out kept0.01", "left-out kept0.3"]
+    assert outputs["first-words first3"].texts == [["one two three", *["w0 w1 w2"] * 10]]
+    runs = outputs["left-out kept0.3"].texts
     assert len(runs) == sizes.runs and runs[0] != runs[1]
     for text in runs[0][1:]:
         places = [int(word[1:]) for word in text.split()]
         assert places == sorted({*places})
     kept = sum(len(text.split()) for text in runs[0][1:])
     assert abs(kept - 1200) < 5 * np.sqrt(4000 * 0.3 * 0.7)
-    assert found["left-out kept0.01"].texts[0][0] == "."  # nothing of four words was left
-    named = [*(each.columns["setting"] for each in found.values()), "eps8", "t0.75", "plain"]
+    assert outputs["left-out kept0.01"].texts[0][0] == "."  # nothing of four words was left
+    named = [*(output.columns["setting"] for output in outputs.values()), "eps8", "t0.75", "plain"]
     shown = ["first 3", "kept 0.01", "kept 0.3", "ε 8", "T 0.75", "plain"]
     assert [*map(experiment.shown, named)] == shown
 
@@ -144,18 +144,18 @@ def test_public_documents_quote_nothing(has_others: bool) -> None:
         rng = stream(seed, "public")
         return experiment.public_documents(whole, "user_id", chosen, private, sizes, rng)
 
-    found = drawn(30, 5)
-    assert set(found.columns["user_id"]) == set(FEW if has_others else MANY)
-    assert len(found) == 30 and len(drawn(12, 5)) == 12
-    assert max(len(text.split()) for text in found.texts) == 9
+    public = drawn(30, 5)
+    assert set(public.columns["user_id"]) == set(FEW if has_others else MANY)
+    assert len(public) == 30 and len(drawn(12, 5)) == 12
+    assert max(len(text.split()) for text in public.texts) == 9
     cut = experiment.first_words(private, 9)
     assert all(each.startswith(text) for each, text in zip(private.texts, cut.texts, strict=True))
-    assert not shares_ngram(found.texts, cut.texts).any()
+    assert not shares_ngram(public.texts, cut.texts).any()
     if has_others:  # all of them are looked at, and those that quote a private one are missing
         others = whole.subset(np.flatnonzero(np.isin(whole.columns["user_id"], FEW)))
         quoting = shares_ngram(experiment.first_words(others, 9).texts, cut.texts)
         assert 0 < quoting.sum() <= 10 and len(others) - quoting.sum() >= 30
-    assert drawn(30, 5).texts == found.texts != drawn(30, 6).texts
+    assert drawn(30, 5).texts == public.texts != drawn(30, 6).texts
 
 
 def test_films_are_asked_for_the_sentiment_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,10 +194,10 @@ def table(name: str) -> Embedding:
 def test_tables_have_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "load", table)
     both = ("mat", *WORDS[:-1])  # in the order of the large one
-    for found, name, width in zip(experiment.shared_words(None), TABLES, (3, 5), strict=True):
-        assert found.words == both and found.dimension == width
+    for shared, name, width in zip(experiment.shared_words(None), TABLES, (3, 5), strict=True):
+        assert shared.words == both and shared.dimension == width
         whole = table(name)
-        assert np.array_equal(found.vectors, whole.vectors[whole.ids(both)])
+        assert np.array_equal(shared.vectors, whole.vectors[whole.ids(both)])
     assert [each.words for each in experiment.shared_words(4)] == [both[:4]] * 2
 
 
@@ -209,9 +209,9 @@ def test_every_run_is_embedded_for_itself(encoder: Encoder) -> None:
         ("tem", 3.0): [["the cat", "a dog. The fish"], ["on the mat", ""]],
         ("dp-prompt", 0.75): [["dog", "cat cat"]],
     }
-    found = experiment.embedded(encoder, texts)
-    assert [(each.mechanism, each.level) for each in found] == list(texts)
-    for output, runs in zip(found, texts.values(), strict=True):
+    outputs = experiment.embedded(encoder, texts)
+    assert [(each.mechanism, each.level) for each in outputs] == list(texts)
+    for output, runs in zip(outputs, texts.values(), strict=True):
         assert output.texts == runs
         assert output.vectors.shape == (len(runs), 2, encoder.width)
         for vectors, run in zip(output.vectors, runs, strict=True):
@@ -239,8 +239,8 @@ def test_whether_a_candidate_lies_inside(encoder: Encoder) -> None:
     assert 0 < np.mean(inside) < 1
     certain = [float((depth > 0).any()) for depth in depths]
     for epsilon, expected in ((1.0, inside), (1e9, certain)):
-        found = experiment.drawn_inside(mechanism.with_epsilon(epsilon), documents)
-        np.testing.assert_allclose(found, expected, atol=1e-9)
+        shares = experiment.drawn_inside(mechanism.with_epsilon(epsilon), documents)
+        np.testing.assert_allclose(shares, expected, atol=1e-9)
 
 
 # --- DP-Prompt ----------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_guarantees_and_what_clipping_changes(generator: Generator) -> None:
     for row, trace, share in zip(rows, traces, shares, strict=True):
         named = row["mechanism"], row["setting"], row["trace"]
         assert named == ("dp-prompt-clipped", "t1.5", trace)
-        assert Estimate.of(row) == clustered_mean(share, document, bounds=(0.0, 1.0))
+        assert Estimate.from_row(row) == clustered_mean(share, document, bounds=(0.0, 1.0))
         assert set(document) == {0, 1, 2} and 0 < row["value"] < 1
 
 
@@ -336,11 +336,11 @@ def test_answers_of_parts_are_pooled_and_kept_by_document() -> None:
     parts = experiment.folds(AUTHOR, PART, 3)[:2]
     answers = np.where(NUMBER % 5 == 0, (AUTHOR + 1) % 3, AUTHOR)
     rows = np.sort(np.concatenate([fold.test for fold in parts]))
-    found = experiment.macro_f1_of([answers[fold.test] for fold in parts], parts, AUTHOR, 3)
+    score = experiment.macro_f1_of([answers[fold.test] for fold in parts], parts, AUTHOR, 3)
     truth, guess = AUTHOR[rows], answers[rows]
-    assert found["value"] == pytest.approx(f1_score(truth, guess, average="macro"))
-    assert found["low"] < found["value"] < found["high"] and found["n"] == len(rows)
-    influence = found["influence"]
+    assert score["value"] == pytest.approx(f1_score(truth, guess, average="macro"))
+    assert score["low"] < score["value"] < score["high"] and score["n"] == len(rows)
+    influence = score["influence"]
     assert influence.sample == experiment.DOCUMENTS and influence.unit.tolist() == rows.tolist()
     by_document: Any = {"document": rows, "sample": experiment.DOCUMENTS}
     expected = f1_estimate(truth, guess, 3, np.random.default_rng(0), **by_document).influence

@@ -48,8 +48,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> report.Run:
 # --- The strongest attacker, and equal risk ------------------------------------------------------
 
 
-def influence(*of: Any) -> Influence:
-    draw = np.random.default_rng(list("/".join(map(str, of)).encode()))
+def influence(*labels: Any) -> Influence:
+    draw = np.random.default_rng(list("/".join(map(str, labels)).encode()))
     return Influence(DOCUMENTS, NUMBER, 0.005 * draw.standard_normal(36))
 
 
@@ -109,10 +109,10 @@ def four_attackers() -> pd.DataFrame:
 
 def test_the_strongest_attacker_by_hand() -> None:
     table = four_attackers()
-    found = experiment.strongest_of(table)
-    assert list(found.columns) == [*table.columns, "by", "tried"]
+    strongest = experiment.strongest_of(table)
+    assert list(strongest.columns) == [*table.columns, "by", "tried"]
     keys = ["mechanism", "setting", "target", "by", "tried", "value"]
-    assert found[keys].to_numpy().tolist() == [
+    assert strongest[keys].to_numpy().tolist() == [
         ["dp-prompt", "t0.75", "author", "static text", 4, 0.25],
         ["dp-prompt", "t0.75", "sentiment", "adaptive embedding", 4, 0.58],
         ["dp-prompt", "t1.75", "author", "adaptive text", 4, 0.14],
@@ -122,9 +122,9 @@ def test_the_strongest_attacker_by_hand() -> None:
         ["truncated-laplace", "eps400", "author", "static embedding", 2, 0.5],
         ["truncated-laplace", "eps400", "sentiment", "adaptive embedding", 2, 0.6],
     ]
-    assert set(found["attacker"]) == {experiment.STRONGEST}
+    assert set(strongest["attacker"]) == {experiment.STRONGEST}
     # Simultaneous over four: 2.4977 in place of 1.96 deviations.
-    first = found.iloc[0]
+    first = strongest.iloc[0]
     assert [first["low"], first["high"]] == pytest.approx([0.12257, 0.37743], abs=1e-4)
     (own,) = table.loc[table["value"] == first["value"], "influence"]
     assert first["influence"] is own
@@ -141,19 +141,19 @@ def test_what_is_left_where_the_author_is_hidden() -> None:
         value, where = best.split(" ", 1)
         assert f"(F1 at most {most}),\nsentiment F1 is {value} at best {where[:-1]}; " in said
         assert said.endswith("; clean: 0.70)")
-    assert experiment.hidden(table, 0.1).startswith("No setting surely hides the author (F1 at mo")
+    assert experiment.hidden(table, 0.1).startswith("No setting is shown to hide the author (F1 at mo")
 
 
 def test_equal_risk_is_that_of_the_strongest_attacker() -> None:
     """Who reads it off for the adaptive attacker alone, the named wrong version, finds 0.5."""
     table = four_attackers()
-    (found,) = experiment.at_equal_risk(experiment.strongest_of(table), [0.195])[
+    (row,) = experiment.at_equal_risk(experiment.strongest_of(table), [0.195])[
         lambda level: level["mechanism"] == "dp-prompt"
     ].itertuples()
-    assert found.value == pytest.approx((0.58 + 0.49) / 2) and found.level == pytest.approx(1.25)
-    assert found.by == "adaptive text or static text"
-    reach = 2.49771 * found.influence.error
-    assert (found.low, found.high) == pytest.approx((found.value - reach, found.value + reach))
+    assert row.value == pytest.approx((0.58 + 0.49) / 2) and row.level == pytest.approx(1.25)
+    assert row.by == "adaptive text or static text"
+    reach = 2.49771 * row.influence.error
+    assert (row.low, row.high) == pytest.approx((row.value - reach, row.value + reach))
     alone = experiment.at_equal_risk(table, [0.195], **HERE)
     assert "dp-prompt" not in set(alone["mechanism"])  # which its author F1 never reaches
 
@@ -170,10 +170,10 @@ def test_equal_risk_by_hand() -> None:
         ]
     )
     assert list(experiment.at_equal_risk(table, [0], **HERE).columns) == AT_RISK
-    found = experiment.at_equal_risk(table, [0.05, 0.2, 0.35, 0.5, 0.55], **HERE)
-    assert list(found.columns) == AT_RISK
-    assert set(found["by"]) == {"adaptive embedding"}
-    assert found[["mechanism", "risk", "level", "value"]].to_numpy().tolist() == [
+    at_risk = experiment.at_equal_risk(table, [0.05, 0.2, 0.35, 0.5, 0.55], **HERE)
+    assert list(at_risk.columns) == AT_RISK
+    assert set(at_risk["by"]) == {"adaptive embedding"}
+    assert at_risk[["mechanism", "risk", "level", "value"]].to_numpy().tolist() == [
         ["madlib", 0.2, pytest.approx(3.5), pytest.approx(0.7)],
         ["madlib", 0.35, pytest.approx(5.75), pytest.approx(0.775)],
         ["madlib", 0.5, pytest.approx(8.0), pytest.approx(0.7)],
@@ -181,9 +181,9 @@ def test_equal_risk_by_hand() -> None:
         ["dp-prompt", 0.2, pytest.approx(2.0), pytest.approx(0.5)],
         ["dp-prompt", 0.35, pytest.approx(1.25), pytest.approx(0.575)],
     ]
-    reach = [REACH * each.error for each in found["influence"]]
-    assert (found["value"] - found["low"]).tolist() == pytest.approx(reach)
-    assert (found["high"] - found["value"]).tolist() == pytest.approx(reach)
+    reach = [REACH * each.error for each in at_risk["influence"]]
+    assert (at_risk["value"] - at_risk["low"]).tolist() == pytest.approx(reach)
+    assert (at_risk["high"] - at_risk["value"]).tolist() == pytest.approx(reach)
     for kind, value in (({"attacker": STATIC}, 0.1), ({"access": TEXT}, 0.2)):
         (other,) = experiment.at_equal_risk(table, [0.5], **HERE | kind)["value"]
         assert other == pytest.approx(value)
@@ -202,8 +202,8 @@ def test_influence_at_equal_risk_by_hand() -> None:
         (rows, 0.2, at_start),  # at an end that of the setting there, moved along its line
         (level, 0.2, sentiment),  # two settings with the same risk have no line between them
     ):
-        (found,) = experiment.at_equal_risk(pd.DataFrame(table), [risk], **HERE)["influence"]
-        np.testing.assert_allclose(found.effect, expected)
+        (combined,) = experiment.at_equal_risk(pd.DataFrame(table), [risk], **HERE)["influence"]
+        np.testing.assert_allclose(combined.effect, expected)
 
 
 def test_the_error_at_equal_risk_is_that_of_the_bootstrap() -> None:
@@ -228,7 +228,7 @@ def test_the_error_at_equal_risk_is_that_of_the_bootstrap() -> None:
         for (level, target), each in guess.items()
     )
     risk = whole.loc[whole["target"] == "author", "value"].mean()
-    (found,) = experiment.at_equal_risk(whole, [risk], **HERE)["influence"]
+    (combined,) = experiment.at_equal_risk(whole, [risk], **HERE)["influence"]
     drawn = []
     for _ in range(1000):
         rows = rng.integers(300, size=300)
@@ -238,7 +238,7 @@ def test_the_error_at_equal_risk_is_that_of_the_bootstrap() -> None:
         }
         line = ([f1[level, target] for level in (2, 8)] for target in TARGETS)
         drawn.append(np.interp(risk, *line))
-    assert found.error == pytest.approx(np.std(drawn), rel=0.15)
+    assert combined.error == pytest.approx(np.std(drawn), rel=0.15)
     ends = whole.loc[whole["target"] == "sentiment", "influence"].tolist()
     assert ((ends[0] + ends[1]) * 0.5).error < 0.75 * np.std(drawn)
 
@@ -259,8 +259,8 @@ def outputs_of(*texts: Sequence[str]) -> list[Output]:
 def test_alike_is_that_of_direct_calls(encoder: Encoder) -> None:
     silent = Output("truncated-laplace", 5.0, [], np.zeros((1, 6, 2)))
     rows = np.array([4, 0, 3, 1])
-    found = experiment.alike(encoder, [*outputs_of(SAID, SAID, TURNED), silent], rows)
-    assert found[["mechanism", "setting", "level", "measure", "n"]].to_numpy().tolist() == [
+    table = experiment.alike(encoder, [*outputs_of(SAID, SAID, TURNED), silent], rows)
+    assert table[["mechanism", "setting", "level", "measure", "n"]].to_numpy().tolist() == [
         [*output, measure, 4]
         for output in (
             ["other", "plain", 0.0],
@@ -271,7 +271,7 @@ def test_alike_is_that_of_direct_calls(encoder: Encoder) -> None:
     ]
     originals, turned = ([texts[row] for row in rows] for texts in (SAID, TURNED))
     others = [*originals[1:], originals[0]]
-    rows_of = found.to_dict("records")
+    rows_of = table.to_dict("records")
     for texts, bert, cosine in zip(
         (others, originals, turned), rows_of[::2], rows_of[1::2], strict=True
     ):
@@ -343,18 +343,18 @@ SPREAD = "f1.spread.word-level.{target}.{attacker}.{access}"
 
 def summed(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Rows of all summaries by their names, as the notebook records them."""
-    found = [
+    parts = [
         (name, rows.assign(unit=unit)) for name, unit, rows in experiment.summaries(table, RANDOM)
     ]
     for attacker in (STATIC, ADAPTIVE):
-        found += zip((GAIN, SPREAD), experiment.word_level_gains(table, attacker), strict=True)
-    rows = [(name.format_map(row), row) for name, part in found for row in part.to_dict("records")]
+        parts += zip((GAIN, SPREAD), experiment.word_level_gains(table, attacker), strict=True)
+    rows = [(name.format_map(row), row) for name, part in parts for row in part.to_dict("records")]
     assert len(dict(rows)) == len(rows)
     return dict(rows)
 
 
 def test_summaries_by_hand() -> None:
-    found = {name: row["value"] for name, row in summed(summary_table()).items()}
+    summarised = {name: row["value"] for name, row in summed(summary_table()).items()}
     adaptive, static = "adaptive.embedding", "static.embedding"
     means = {
         "madlib": (0.4, 0.7),
@@ -388,7 +388,7 @@ def test_summaries_by_hand() -> None:
         f"f1.gain.dp-prompt-top-k40.t0.75.sentiment.{adaptive}": -0.03,
         f"f1.gain.dp-prompt-top-k40.t0.75.sentiment.{static}": 0.05,
     }
-    assert found == pytest.approx(expected)
+    assert summarised == pytest.approx(expected)
 
 
 def test_influences_of_summaries_are_their_derivatives() -> None:
@@ -412,9 +412,9 @@ def test_influences_of_summaries_are_their_derivatives() -> None:
 def test_intervals_of_summaries_stay_within_their_ranges() -> None:
     """But for a spread, a maximum over pairs, of which the interval of one says little."""
     table = summary_table()
-    found = summed(table.assign(influence=[each * 30 for each in table["influence"]]))
+    rows = summed(table.assign(influence=[each * 30 for each in table["influence"]]))
     ranges = {"mean": (0, 1), "gain": (-1, 1), "fall": (-np.inf, 1), "excess": (-0.5, 0.9)}
-    for name, row in found.items():
+    for name, row in rows.items():
         least, most = ranges.get(name.split(".")[1], (-np.inf, np.inf))
         assert row.get("high", 0) <= most + 1e-9 and row.get("low", 0) >= least
         assert ("low" in row) == (name.split(".")[1] in ranges)
@@ -431,16 +431,16 @@ def test_differences_at_equal_risk(run: report.Run) -> None:
     ]
     level = experiment.at_equal_risk(pd.DataFrame(rows), [0.2, 0.3], **HERE)
     run.record_rows(level, "f1_at_risk.{risk:g}.{mechanism}")
-    found = experiment.pairs_at_risk(run, level, tried=2)
+    pairs = experiment.pairs_at_risk(run, level, tried=2)
     first = ["0.2 dp-prompt madlib", "0.2 dp-prompt tem", "0.2 madlib tem", "0.3 madlib tem"]
-    assert found.index.tolist() == first
-    assert found["value"].tolist()[2:] == pytest.approx([-0.2, -0.2])
-    assert found["verdict"].tolist()[2:] == ["below", "below"]
+    assert pairs.index.tolist() == first
+    assert pairs["value"].tolist()[2:] == pytest.approx([-0.2, -0.2])
+    assert pairs["verdict"].tolist()[2:] == ["below", "below"]
     alone = experiment.compared(run, ["madlib"], "f1_at_risk.0.3.{}", "f1_at_risk.0.3.tem")
     # Four pairs and two attackers: 2.734 in place of 1.96 deviations.
-    wide, narrow = (each["high"].iloc[-1] - each["value"].iloc[-1] for each in (found, alone))
+    wide, narrow = (each["high"].iloc[-1] - each["value"].iloc[-1] for each in (pairs, alone))
     assert wide / narrow == pytest.approx(2.73437 / REACH, rel=1e-5)
-    assert found["p"].iloc[-1] == pytest.approx(8 * alone["p"].iloc[-1])
+    assert pairs["p"].iloc[-1] == pytest.approx(8 * alone["p"].iloc[-1])
     nothing = experiment.pairs_at_risk(run, level.iloc[:0], tried=2)
     assert experiment.tally(nothing) == "of 0, 0 above, 0 below, 0 undecided"
 
@@ -498,8 +498,8 @@ def test_two_attackers_are_compared_on_average_where_the_first_ran(run: report.R
     for name, value in (("static", 0.2), ("informed", 0.5)):
         run.record(f"f1.mean.tem.author.{name}.linear", value, value - 0.1, value + 0.1, 36)
     table = pd.DataFrame({"access": ["linear", "text"], "mechanism": ["tem", "madlib"]})
-    found = experiment.means_apart(run, table, "informed.linear", "static.linear")
-    assert found["value"].to_dict() == {"tem": pytest.approx(0.3)}
+    differences = experiment.means_apart(run, table, "informed.linear", "static.linear")
+    assert differences["value"].to_dict() == {"tem": pytest.approx(0.3)}
 
 
 def test_the_difference_of_two_maxima_is_one_of_many() -> None:
@@ -514,6 +514,6 @@ def test_the_difference_of_two_maxima_is_one_of_many() -> None:
         )
 
     run: Any = SimpleNamespace(difference=difference)
-    found = experiment.compared(run, map(str, range(2000)), "{}", "", tests=4)
-    assert (found["verdict"] != "undecided").mean() < 0.05
-    assert ((found["low"] <= 0) & (found["high"] >= 0)).mean() > 0.95
+    differences = experiment.compared(run, map(str, range(2000)), "{}", "", tests=4)
+    assert (differences["verdict"] != "undecided").mean() < 0.05
+    assert ((differences["low"] <= 0) & (differences["high"] >= 0)).mean() > 0.95

@@ -129,13 +129,13 @@ def distributions_of(module: str) -> set[str]:
 
 @functools.cache
 def imported(path: Path) -> frozenset[str]:
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            modules |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            found.add(node.module.split(".")[0])
-    return frozenset(found)
+            modules.add(node.module.split(".")[0])
+    return frozenset(modules)
 
 
 # setup.sh

@@ -189,9 +189,11 @@ def test_how_often_the_truth_is_listed(embedding: Embedding) -> None:
     corpus = Tokenizer(embedding.words).encode(["good1 good2", "bad1"])
     seen = Observed(corpus, np.ones(3, dtype=bool))
     words = np.array([[5, 6], [7, NONE], [8, 9]])
-    found = Candidates.of(seen, corpus.ids, words, 0.5 * np.ones((3, 2)), 0.5 * np.ones((3, 2)))
-    assert listed(found, np.arange(3), np.array([6, 1, 9])) == pytest.approx(2 / 3)
-    assert listed(found, np.array([1]), np.array([7])) == 1
+    candidates = Candidates.from_targets(
+        seen, corpus.ids, words, 0.5 * np.ones((3, 2)), 0.5 * np.ones((3, 2))
+    )
+    assert listed(candidates, np.arange(3), np.array([6, 1, 9])) == pytest.approx(2 / 3)
+    assert listed(candidates, np.array([1]), np.array([7])) == 1
 
 
 def test_words_in_clear_pass_every_mechanism(embedding: Embedding) -> None:
@@ -254,13 +256,13 @@ def test_what_is_recovered_is_compared_with_what_was_sent_in_pairs() -> None:
     more = kept | (np.arange(4000) % 100 == 0)
     right = {AS_SENT: kept.astype(float), "bound": more.astype(float)}
     sentence, rng = np.arange(4000) // 10, np.random.default_rng(2)
-    found = p_as_sent(right, "bound", sentence, rng)
-    assert found < 0.001
+    p_value = p_as_sent(right, "bound", sentence, rng)
+    assert p_value < 0.001
     alone = stats.clustered_share(right["bound"], sentence)
     assert alone.low < kept.mean()  # the interval of one share does not tell them apart
     assert p_as_sent(right, AS_SENT, sentence, rng) == 1
     three = p_as_sent({**right, "decoder": right[AS_SENT]}, "bound", sentence, rng)
-    assert three == pytest.approx(2 * found)  # the better one of two was taken
+    assert three == pytest.approx(2 * p_value)  # the better one of two was taken
 
 
 def test_risk_at_equal_utility_by_hand() -> None:
@@ -471,7 +473,7 @@ def test_what_is_read_back_where_a_text_is_just_useful() -> None:
 
 
 def test_the_figure_has_the_finding_as_its_title() -> None:
-    found = pd.DataFrame(
+    table = pd.DataFrame(
         {
             "mechanism": ["tem", "tem", LEFT_OUT],
             "epsilon": [1.0, 2.0, 0.3],
@@ -483,6 +485,6 @@ def test_the_figure_has_the_finding_as_its_title() -> None:
         }
     )
     for utility in ("meaning", "accuracy"):
-        found = found.assign(**{utility: 0.5, f"{utility}_low": 0.4, f"{utility}_high": 0.6})
-    drawn = risk(found, 0.8, {"accuracy": 0.5, "meaning": 0.3}, "A finding")
+        table = table.assign(**{utility: 0.5, f"{utility}_low": 0.4, f"{utility}_high": 0.6})
+    drawn = risk(table, 0.8, {"accuracy": 0.5, "meaning": 0.3}, "A finding")
     assert drawn.get_suptitle().startswith("A finding")

@@ -64,10 +64,10 @@ def test_rows_are_the_formula_and_sum_to_one_and_columns_are_theirs(epsilon: flo
 
 def test_the_likeliest_inputs_are_those_of_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     made, rng = channels()[2.0], np.random.default_rng(1)
-    some = rng.random(SIZE)
-    some[rng.permutation(SIZE)[:40]] = 0
+    partial = rng.random(SIZE)
+    partial[rng.permutation(SIZE)[:40]] = 0
     outputs = rng.permutation(SIZE)  # many of them impossible as inputs
-    for prior in (some, np.ones(SIZE), np.eye(SIZE)[11]):
+    for prior in (partial, np.ones(SIZE), np.eye(SIZE)[11]):
         best, joints, evidence = likeliest_by_hand(made, outputs, prior, SIZE + 3)
         # One row at a time, and seven at a time.
         for count, size in itertools.product((1, 5, SIZE + 3), (1, 8 * SIZE * 7)):

@@ -51,8 +51,8 @@ def evaluated(**options: Any) -> textpriv.Evaluation:
     return textpriv.evaluate(TEXTS, **options)
 
 
-def found_words(found: textpriv.Evaluation) -> float:
-    best = found.strongest("words")
+def found_words(assessment: textpriv.Evaluation) -> float:
+    best = assessment.strongest("words")
     assert best is not None
     return float(best["value"])
 
@@ -132,17 +132,17 @@ def test_without_a_seed_nothing_repeats_and_with_one_everything_does() -> None:
 
 
 def test_text_in_clear_is_read_and_linked_in_full() -> None:
-    found = textpriv.evaluate(TEXTS, TEXTS, seed=1)
-    assert found.strongest("words")["value"] == found.strongest("texts")["value"] == 1.0
-    assert found.epsilon_lower_bound > 1.0
+    assessment = textpriv.evaluate(TEXTS, TEXTS, seed=1)
+    assert assessment.strongest("words")["value"] == assessment.strongest("texts")["value"] == 1.0
+    assert assessment.epsilon_lower_bound > 1.0
 
 
 def test_text_that_says_nothing_is_not() -> None:
-    found = textpriv.evaluate(TEXTS, ["nothing here"] * 60, seed=1)
-    linked = found.risks[found.risks["finds"] == "texts"]
-    assert (linked["low"] <= linked["chance"]).all() and found.epsilon_lower_bound == 0.0
-    assert "word by word" in "; ".join(found.not_tried)
-    assert "0% of the content words stand in the output; more may be recovered" in str(found)
+    assessment = textpriv.evaluate(TEXTS, ["nothing here"] * 60, seed=1)
+    linked = assessment.risks[assessment.risks["finds"] == "texts"]
+    assert (linked["low"] <= linked["chance"]).all() and assessment.epsilon_lower_bound == 0.0
+    assert "word by word" in "; ".join(assessment.not_tried)
+    assert "0% of the content words stand in the output; more may be recovered" in str(assessment)
 
 
 def reversed_words(text: str) -> str:
@@ -156,8 +156,8 @@ def one_more_word(text: str) -> str:
 @pytest.mark.parametrize("function", [reversed_words, one_more_word])
 def test_words_that_stay_in_another_place_are_counted(function: Any) -> None:
     """A wrong version looks at places only: 0% are read of what stands there in clear."""
-    found = textpriv.evaluate(TEXTS, mechanism=function, public=None, seed=1)
-    assert found_words(found) == 1.0 and found.strongest("words")["chance"] < 0.3
+    assessment = textpriv.evaluate(TEXTS, mechanism=function, public=None, seed=1)
+    assert found_words(assessment) == 1.0 and assessment.strongest("words")["chance"] < 0.3
 
 
 def test_a_word_is_kept_as_often_as_it_stands_in_the_output() -> None:
@@ -192,12 +192,12 @@ def test_a_function_that_fails_on_public_texts_is_attacked_without(
             raise KeyError(text)
         return text
 
-    found = textpriv.evaluate(TEXTS, mechanism=brittle, public=PUBLIC, seed=1)
-    assert "who runs the tool on public text" in "; ".join(found.not_tried)
+    assessment = textpriv.evaluate(TEXTS, mechanism=brittle, public=PUBLIC, seed=1)
+    assert "who runs the tool on public text" in "; ".join(assessment.not_tried)
     slow = textpriv.sanitizer(shout)
     monkeypatch.setattr(evaluation, "PATIENCE", 0.0)  # as many as tell how long it takes
-    found = textpriv.evaluate(TEXTS, mechanism=slow, public=PUBLIC * 2, seed=1)
-    assert f"{evaluation.FIRST} public ones" in found.risks.to_string()
+    assessment = textpriv.evaluate(TEXTS, mechanism=slow, public=PUBLIC * 2, seed=1)
+    assert f"{evaluation.FIRST} public ones" in assessment.risks.to_string()
 
 
 def test_shapes_are_linked_whatever_the_letters_are() -> None:
@@ -206,15 +206,15 @@ def test_shapes_are_linked_whatever_the_letters_are() -> None:
     varied = [" ".join("x" * n for n in rng.integers(1, 9, 12)) for _ in range(60)]
     masked = ["".join(letter if letter == " " else rng.choice(list("abc")) for letter in text)
               for text in varied]  # fmt: skip
-    found = textpriv.evaluate(varied, masked, seed=1)
-    best = found.strongest("texts")
+    assessment = textpriv.evaluate(varied, masked, seed=1)
+    best = assessment.strongest("texts")
     assert best["attack"] == "linkage by shapes of words" and best["value"] > 0.95
 
 
 def test_who_knows_the_probabilities_links_more() -> None:
     """The exact likelihood, without ties among words, as the best linkage there is."""
-    found = evaluated(epsilon=4.0)
-    rates = found.risks[found.risks["finds"] == "texts"].set_index("attack")["value"]
+    assessment = evaluated(epsilon=4.0)
+    rates = assessment.risks[assessment.risks["finds"] == "texts"].set_index("attack")["value"]
     assert rates["linkage by likelihood"] == rates.max() > 0.9
     kept = evaluated(policy="keep-unknown")
     assert any("linkage by likelihood" in each for each in kept.not_tried)
@@ -257,15 +257,15 @@ def test_frequencies_are_counts_of_public_words(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_who_knows_the_mechanism_reads_more_and_knows_what_was_kept() -> None:
-    found = evaluated()
-    rows = found.risks[found.risks["finds"] == "words"].set_index("attack")["value"]
+    assessment = evaluated()
+    rows = assessment.risks[assessment.risks["finds"] == "words"].set_index("attack")["value"]
     assert rows["context-free Bayes"] >= rows["kept as they are"] - 0.05
     assert {"kept as they are", "context-free Bayes", "noisy channel"} == set(rows.index)
-    assert "eps 8 per word" in found.statement and set(found.examples) == {
+    assert "eps 8 per word" in assessment.statement and set(assessment.examples) == {
         "original", "sanitized", "read_back"
     }  # fmt: skip
     for part in ("recovered", "linked to their originals", "guessing", "Not tried", "more public"):
-        assert part in str(found)
+        assert part in str(assessment)
 
 
 def test_what_passes_in_clear_is_read() -> None:
@@ -273,9 +273,9 @@ def test_what_passes_in_clear_is_read() -> None:
     named = [f"{text} zyx{number}" for number, text in enumerate(TEXTS)]
     options = {"mechanism": "santext", "epsilon": 0.01, "public": None, "seed": 1}
     for policy, least, most in (("keep-unknown", 1 / 13 - 0.001, 0.2), ("private", 0.0, 0.07)):
-        found = textpriv.evaluate(named, policy=policy, **options)
-        assert found.risks["n"].max() > 12 * 60
-        kept = found.risks.set_index("attack").loc["kept as they are", "value"]
+        assessment = textpriv.evaluate(named, policy=policy, **options)
+        assert assessment.risks["n"].max() > 12 * 60
+        kept = assessment.risks.set_index("attack").loc["kept as they are", "value"]
         assert least <= kept <= most
 
 
@@ -325,17 +325,17 @@ def test_the_channel_of_a_noise_is_estimated_once(
 def test_labels_and_authors_are_told_where_texts_tell_them() -> None:
     kinds = np.repeat(["red", "blue"], 30)
     marked = [f"{text} {kind} {kind}" for text, kind in zip(TEXTS, kinds, strict=True)]
-    found = textpriv.evaluate(marked, marked, labels=kinds, authors=kinds, seed=1)
-    label = found.utility.set_index("measure").loc["label told (accuracy)"]
+    assessment = textpriv.evaluate(marked, marked, labels=kinds, authors=kinds, seed=1)
+    label = assessment.utility.set_index("measure").loc["label told (accuracy)"]
     assert label["value"] == label["clear"] == 1.0
-    assert found.strongest("authors")["value"] == 1.0
+    assert assessment.strongest("authors")["value"] == 1.0
     hidden = textpriv.evaluate(marked, [""] * 60, authors=kinds, seed=1)
     assert hidden.strongest("authors")["value"] < 0.5
 
 
 def test_public_texts_that_share_a_passage_are_not_read() -> None:
-    found = evaluated(public=TEXTS)
-    assert any("no public text" in each for each in found.not_tried)
+    assessment = evaluated(public=TEXTS)
+    assert any("no public text" in each for each in assessment.not_tried)
 
 
 def test_a_preview_has_not_read_the_texts_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,9 +356,9 @@ def test_without_a_network_the_rest_is_still_measured(monkeypatch: pytest.Monkey
         raise AssetUnavailable("glove: no source could be reached")
 
     monkeypatch.setattr(evaluation, "embedding", unavailable)
-    found = textpriv.evaluate(TEXTS, TEXTS, seed=1)
-    assert found.strongest("texts")["value"] == 1.0
-    assert sum("no source could be reached" in each for each in found.not_tried) == 2
+    assessment = textpriv.evaluate(TEXTS, TEXTS, seed=1)
+    assert assessment.strongest("texts")["value"] == 1.0
+    assert sum("no source could be reached" in each for each in assessment.not_tried) == 2
 
 
 @pytest.fixture
@@ -371,28 +371,28 @@ def own_attacks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_attack_of_ones_own_stands_beside_the_others(own_attacks: None) -> None:
     @textpriv.register_attack("lengths", label="length in characters")
     def lengths(originals: list[str], sanitized: list[str]) -> np.ndarray:
-        known, seen = (np.array([len(each) for each in some]) for some in (originals, sanitized))
+        known, seen = (np.array([len(text) for text in side]) for side in (originals, sanitized))
         return -np.abs(seen[:, None] - known)
 
-    some = [text[: 9 + number % 30] for number, text in enumerate(TEXTS)]
-    found = textpriv.evaluate(some, backwards(some), attacks=["lengths"], seed=1)
-    assert found.risks["attack"].tolist() == ["length in characters"]
-    assert found.risks["value"][0] == pytest.approx(30 / 60)
-    assert found.epsilon_lower_bound == 0.0  # it may have looked at all texts at once
+    shortened = [text[: 9 + number % 30] for number, text in enumerate(TEXTS)]
+    assessment = textpriv.evaluate(shortened, backwards(shortened), attacks=["lengths"], seed=1)
+    assert assessment.risks["attack"].tolist() == ["length in characters"]
+    assert assessment.risks["value"][0] == pytest.approx(30 / 60)
+    assert assessment.epsilon_lower_bound == 0.0  # it may have looked at all texts at once
 
 
 def test_the_bounds_of_all_linkage_attacks_hold_together() -> None:
     """Bonferroni: with two attacks each is at a confidence of 97.5%."""
     for attacks, confidence in ((["bm25"], 0.95), (["bm25", "letters"], 0.975)):
-        found = textpriv.evaluate(TEXTS, TEXTS, attacks=attacks, seed=1)
+        assessment = textpriv.evaluate(TEXTS, TEXTS, attacks=attacks, seed=1)
         most = linkage.largest_lower_bound(len(TEXTS), confidence=confidence)
-        assert 0 < found.epsilon_lower_bound <= found.largest_shown == pytest.approx(most)
+        assert 0 < assessment.epsilon_lower_bound <= assessment.largest_shown == pytest.approx(most)
 
 
 def test_candidates_come_in_no_order_that_helps(own_attacks: None) -> None:
     textpriv.register_attack("places", lambda known, seen: np.eye(len(seen), len(known)))
-    found = textpriv.evaluate(TEXTS, ["nothing"] * 60, attacks=["places"], seed=1)
-    assert found.risks["value"][0] < 0.2
+    assessment = textpriv.evaluate(TEXTS, ["nothing"] * 60, attacks=["places"], seed=1)
+    assert assessment.risks["value"][0] < 0.2
 
 
 # --- What is put out ----------------------------------------------------------------------------
@@ -406,8 +406,8 @@ def test_a_card_has_no_text_and_is_json() -> None:
 
 def test_the_page_escapes_what_it_shows_and_asks_for_nothing(tmp_path: Path) -> None:
     attack = "<script>alert(1)</script><img src=https://example.org/x>"
-    found = textpriv.evaluate([attack, *TEXTS], [attack, *TEXTS], seed=1)
-    page = found.page(tmp_path / "page.html")
+    assessment = textpriv.evaluate([attack, *TEXTS], [attack, *TEXTS], seed=1)
+    page = assessment.page(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text() == page
     assert "<script" not in page and "&lt;script&gt;alert(1)" in page
     body = page.split("<svg", 1)[1].split("</svg>", 1)[1]
@@ -424,10 +424,10 @@ def test_the_page_escapes_what_it_shows_and_asks_for_nothing(tmp_path: Path) -> 
 )
 def test_a_bound_at_its_ceiling_is_said_to_be_there(shown: float, said: str) -> None:
     """And that it covers texts of any lengths, of which mechanisms on words claim nothing."""
-    found = replace(evaluated(), epsilon_lower_bound=shown, largest_shown=4.0)
-    assert "any two of these texts, whatever their lengths" in found.ruled_out
-    assert all(said in each for each in (found.ruled_out, str(found), found.page()))
-    assert found.card()["largest_shown"] == 4.0
+    assessment = replace(evaluated(), epsilon_lower_bound=shown, largest_shown=4.0)
+    assert "any two of these texts, whatever their lengths" in assessment.ruled_out
+    assert all(said in each for each in (assessment.ruled_out, str(assessment), assessment.page()))
+    assert assessment.card()["largest_shown"] == 4.0
 
 
 # --- Cards --------------------------------------------------------------------------------------
@@ -506,10 +506,10 @@ def test_the_worth_of_a_summary_follows_from_the_similarity(
     fitted = Predictor.fit(banded, [summaries.FEATURE], regressor="linear")
     ends = fitted.interval(summaries.in_bands(pd.DataFrame({summaries.FEATURE: alike})))
     np.testing.assert_allclose([low, high], ends, atol=0.002)
-    found = cross_intervals(banded, [summaries.FEATURE], regressor="linear")
-    covered = found["covered"].groupby(found["epsilon"]).mean()
+    intervals = cross_intervals(banded, [summaries.FEATURE], regressor="linear")
+    covered = intervals["covered"].groupby(intervals["epsilon"]).mean()
     assert list(covered.index) == [1, 2, 3, 4]
-    assert (covered > 0.8).all() and abs(found["covered"].mean() - 0.9) < 0.04
+    assert (covered > 0.8).all() and abs(intervals["covered"].mean() - 0.9) < 0.04
 
 
 # --- What is refused ----------------------------------------------------------------------
@@ -560,23 +560,25 @@ test_bad_input_is_named = refused(
 
 def test_copies_of_a_text_do_not_hide_it() -> None:
     """Which of two copies an output came from nobody can tell; what it says everybody can."""
-    found = textpriv.evaluate(TEXTS * 2, TEXTS * 2, seed=1)
-    best = found.strongest("texts")
+    assessment = textpriv.evaluate(TEXTS * 2, TEXTS * 2, seed=1)
+    best = assessment.strongest("texts")
     assert best is not None and best["value"] == 1 and best["n"] == len(TEXTS)
-    assert "linkage of 60 texts that are copies of others" in found.not_tried
+    assert "linkage of 60 texts that are copies of others" in assessment.not_tried
 
 
 def test_a_classifier_has_not_read_a_copy_of_what_it_is_asked_about() -> None:
     """Labels are drawn at random: nobody can tell those of 60 texts, beyond chance in 1 of 1e4."""
     labels = np.tile(np.random.default_rng(5).integers(2, size=len(TEXTS)), 3)
-    found = textpriv.evaluate(TEXTS * 3, TEXTS * 3, labels=labels, seed=1, attacks=["pairs"])
-    assert 0.25 < found.utility.set_index("measure").loc["label told (accuracy)", "value"] < 0.75
+    assessment = textpriv.evaluate(TEXTS * 3, TEXTS * 3, labels=labels, seed=1, attacks=["pairs"])
+    assert (
+        0.25 < assessment.utility.set_index("measure").loc["label told (accuracy)", "value"] < 0.75
+    )
 
 
 def test_copies_of_a_text_are_no_further_evidence() -> None:
-    some = TEXTS[:6]
-    half = [" ".join(text.split()[:number]) for number, text in enumerate(some, 4)]
-    once, often = (risks.pair_risks(some * copies, half * copies)[0] for copies in (1, 30))
+    originals = TEXTS[:6]
+    half = [" ".join(text.split()[:number]) for number, text in enumerate(originals, 4)]
+    once, often = (risks.pair_risks(originals * copies, half * copies)[0] for copies in (1, 30))
     assert often["value"] == once["value"]
     assert often["high"] - often["low"] == pytest.approx(once["high"] - once["low"], rel=0.2)
 
@@ -589,8 +591,8 @@ def test_an_attack_cannot_spoil_those_after_it(own_attacks: None) -> None:
     evaluation.LINKERS.clear()
     textpriv.register_attack("spoiling", spoiling)
     textpriv.register_attack("equal", lambda known, seen: np.equal.outer(seen, known) * 1.0)
-    found = textpriv.evaluate(TEXTS, TEXTS, attacks=["spoiling", "equal"], seed=1)
-    assert found.risks.set_index("attack").loc["equal", "value"] == 1.0
+    assessment = textpriv.evaluate(TEXTS, TEXTS, attacks=["spoiling", "equal"], seed=1)
+    assert assessment.risks.set_index("attack").loc["equal", "value"] == 1.0
 
 
 def test_public_text_that_does_not_exist_is_an_error_not_a_weaker_attack() -> None:

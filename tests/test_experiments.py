@@ -59,10 +59,10 @@ def directions(words: int, count: int, dimension: int) -> np.ndarray:
 def test_the_lead_of_a_word_by_hand() -> None:
     """40 draws of the word and 30 of the next: 0.1, with the error of a multinomial draw."""
     draws = {"cat": 40, "dog": 30, "cow": 20, "elk": 10}, {"cat": 100}, {"dog": 60, "cow": 40}
-    some, every, none = (ann_vs_exact.lead(counts, "cat") for counts in draws)
-    assert [some.value, every.value, none.value] == pytest.approx([0.1, 1.0, -0.6])
+    slight, every, none = (ann_vs_exact.lead(counts, "cat") for counts in draws)
+    assert [slight.value, every.value, none.value] == pytest.approx([0.1, 1.0, -0.6])
     half = 1.96 * np.sqrt((0.4 + 0.3 - 0.1**2) / 100)
-    assert some.high - some.low == pytest.approx(2 * half, rel=0.1)
+    assert slight.high - slight.low == pytest.approx(2 * half, rel=0.1)
     assert every.low < 1  # 100 equal draws are not certain
 
 
@@ -141,7 +141,7 @@ def test_kept_words_by_stratum_and_over_all() -> None:
 
 
 def test_bands_of_rank_share_out_all_outputs(embedding: Embedding) -> None:
-    found = {}
+    shares = {}
     for dimension in (2, 6):
         table = ann_vs_exact.project(embedding, dimension)
         assert table.dimension == dimension and table.words == embedding.words
@@ -150,12 +150,12 @@ def test_bands_of_rank_share_out_all_outputs(embedding: Embedding) -> None:
         envelope = radii.envelope(words, u, max_radius=100.0)
         rank = Distances(table.vectors).ranks(envelope.word[envelope.pair], envelope.output)
         stratum, epsilons = np.arange(30) // 10, [1.0, 4.0, 400.0]
-        found[dimension] = ann_vs_exact.shares_by_rank(envelope, rank, stratum, epsilons)
-        own = found[dimension].query("band == 'itself'")["share"].to_numpy()
+        shares[dimension] = ann_vs_exact.shares_by_rank(envelope, rank, stratum, epsilons)
+        own = shares[dimension].query("band == 'itself'")["share"].to_numpy()
         crossing = radii.first_crossing(words, u)[0]
         expected = [gamma.cdf(epsilon * crossing, dimension).mean() for epsilon in epsilons]
         assert np.allclose(own, expected) and own[-1] > 0.99
-    bands = pd.concat(found, names=["dimension"]).reset_index(0)
+    bands = pd.concat(shares, names=["dimension"]).reset_index(0)
     assert np.allclose(bands.groupby(["dimension", "epsilon"])["share"].sum(), 1)
     assert figures.near_words_by_dimension(bands).axes
     assert figures.replacements(bands[bands["dimension"] == 6], "made up").axes
@@ -188,12 +188,12 @@ def test_two_samples_of_one_law_are_not_told_apart_and_of_two_laws_are() -> None
 
 def test_lines_of_one_direction_cross_where_the_winner_changes(embedding: Embedding) -> None:
     radii, u = AllRadii(ExactSearch(embedding.vectors)), directions(1, 100, 6)[0]
-    found = ann_vs_exact.lines_along(radii, embedding, "w7", u)
-    wide = found.pivot(index="radius", columns="other", values="score")
-    winners = set(found.loc[found["wins"], "other"])
+    lines = ann_vs_exact.lines_along(radii, embedding, "w7", u)
+    wide = lines.pivot(index="radius", columns="other", values="score")
+    winners = set(lines.loc[lines["wins"], "other"])
     assert wide["w7"].abs().max() < 1e-12 and "w7" in winners
     assert set(wide.idxmax(axis=1)) <= winners
-    assert figures.lines(found, "w7", 6).axes
+    assert figures.lines(lines, "w7", 6).axes
 
 
 def test_the_recall_of_an_index_by_hand(embedding: Embedding) -> None:
@@ -201,10 +201,10 @@ def test_the_recall_of_an_index_by_hand(embedding: Embedding) -> None:
     truth = {key: ExactSearch(embedding.vectors).nearest(each)[0] for key, each in queries.items()}
     truth[2.0][:30] = -1  # what no index answers
     build = partial(FaissSearch, embedding.vectors, "flat")
-    found = ann_vs_exact.recall_and_speed(build, queries, truth)
-    assert found["recall"].to_list() == [1.0, 0.9] and (found["n"] == 300).all()
-    assert (found["queries_per_second"] > 0).all()
-    tried = {name: found.assign(setting="") for name in ("exact", "annoy")}
+    recalls = ann_vs_exact.recall_and_speed(build, queries, truth)
+    assert recalls["recall"].to_list() == [1.0, 0.9] and (recalls["n"] == 300).all()
+    assert (recalls["queries_per_second"] > 0).all()
+    tried = {name: recalls.assign(setting="") for name in ("exact", "annoy")}
     tried = pd.concat(tried, names=["index"]).reset_index(0)
     assert figures.index_trade_off(tried).axes
 
@@ -394,12 +394,12 @@ def test_replacements_are_compared_with_random_words_by_each_reader() -> None:
         p = 0.006 if first == "sentiment.d.a.kept0.5.vectors.own" else 0.007  # 8 pairs of readers
         return Difference(0.05, -0.05, 0.15, p)
 
-    found = mechanisms.beside_random(accuracy, difference)
-    assert found[["mechanism", "reader", "verdict"]].to_numpy().tolist() == [
+    gains = mechanisms.beside_random(accuracy, difference)
+    assert gains[["mechanism", "reader", "verdict"]].to_numpy().tolist() == [
         ["a", "words", "undecided"], ["a", "vectors", "above"], ["b", "words", "undecided"],
         ["b", "vectors", "undecided"], ["a", "better", "above"], ["b", "better", "undecided"],
     ]  # fmt: skip
-    assert found["p"].max() == pytest.approx(0.056)
+    assert gains["p"].max() == pytest.approx(0.056)
     name = "sentiment.d.b.kept0.5.{}.{}".format
     assert asked[name("words", "own"), 2] == name("words", "redrawn")
     assert asked[name("vectors", "own"), 3] == name("vectors", "redrawn")
@@ -414,11 +414,11 @@ def test_what_is_said_of_replacements_follows_the_verdicts() -> None:
          ("s", "A", "words", 0.3, "above"), ("r", "A", "vectors", 0.5, "below")],
         columns=["corpus", "mechanism", "reader", "kept", "verdict"],
     )  # fmt: skip
-    found = mechanisms.near_or_random(rows, 0.5)
-    assert found.title.endswith(
+    finding = mechanisms.near_or_random(rows, 0.5)
+    assert finding.title.endswith(
         "worth more under 1 of 3 mechanisms,\nless under 1 (1 undecided; 50% kept, s)"
     )
-    lines = found.text.splitlines()[1:]
+    lines = finding.text.splitlines()[1:]
     each = "whichever of the two is right more often on each side"
     assert lines == [
         f"- On s, 30% kept, {each}: more under A; less under none.",

@@ -42,10 +42,10 @@ def drawn() -> Figure:
 def test_tables_are_read_with_labels() -> None:
     index = pd.MultiIndex.from_tuples([("imdb", 2.0)], names=["corpus", "epsilon"])
     cells = {"attack": "noisy-channel", "defense": "santext+", "imdb": 0.5}
-    found = figures.labelled(pd.DataFrame(cells, index=index))
+    labelled = figures.labelled(pd.DataFrame(cells, index=index))
     label = figures.label("noisy-channel")
-    assert found.to_dict("list") == {"attack": [label], "defense": ["SanText+"], "IMDb": [0.5]}
-    assert [*found.index] == [("IMDb", 2.0)] and found.index.names == index.names
+    assert labelled.to_dict("list") == {"attack": [label], "defense": ["SanText+"], "IMDb": [0.5]}
+    assert [*labelled.index] == [("IMDb", 2.0)] and labelled.index.names == index.names
 
 
 def test_provenance_beside_and_inside(tmp_path: Path) -> None:

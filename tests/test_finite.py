@@ -172,9 +172,9 @@ def test_columns_are_the_columns_of_the_rows(name: str) -> None:
     mechanism.check()
     rows, columns = mechanism.log_rows(words), mechanism.log_columns(words)
     np.testing.assert_allclose(columns, rows.T, rtol=1e-9, atol=1e-12)
-    some = np.array([39, 0, 39])
-    np.testing.assert_allclose(mechanism.log_columns(some), columns[some], rtol=1e-12)
-    np.testing.assert_allclose(mechanism.log_rows(some), rows[some], rtol=1e-12)
+    chosen = np.array([39, 0, 39])
+    np.testing.assert_allclose(mechanism.log_columns(chosen), columns[chosen], rtol=1e-12)
+    np.testing.assert_allclose(mechanism.log_rows(chosen), rows[chosen], rtol=1e-12)
     x, y = (grid.ravel() for grid in np.meshgrid(words, words))
     np.testing.assert_allclose(mechanism.log_prob(x, y), rows[x, y], rtol=1e-12)
 
@@ -273,9 +273,9 @@ def test_probabilities_that_underflow_are_not_impossible(name: str, epsilon: flo
     np.testing.assert_array_equal(np.isfinite(mechanism.log_rows(every)), possible)
     rows = mechanism.log_rows(every)
     np.testing.assert_allclose(mechanism.log_columns(every).T, rows, rtol=1e-9, atol=1e-9)
-    found = mechanism.likeliest_inputs(every, np.ones(40), 40)
+    likeliest = mechanism.likeliest_inputs(every, np.ones(40), 40)
     by_hand = likeliest_by_hand(mechanism, every, np.ones(40), 40)
-    for each, expected in zip(found[1:], by_hand[1:], strict=True):
+    for each, expected in zip(likeliest[1:], by_hand[1:], strict=True):
         np.testing.assert_allclose(each, expected, rtol=1e-9, atol=1e-9)
     if np.isfinite(claimed_loss(few).between(*np.triu_indices(40, 1))).any():
         assert 0 < tight_loss(mechanism).share <= 1 + 1e-9
@@ -439,9 +439,9 @@ def test_the_likeliest_inputs_are_those_of_the_columns(
     """The mechanisms' own ways against the general one, for several priors and counts."""
     mechanism, rng = MAKERS[name](SMALL, epsilon), np.random.default_rng(3)
     sensitive = np.isin(np.arange(40), SENSITIVE)
-    some = rng.random(40) * (rng.random(40) < 0.5)
+    sparse = rng.random(40) * (rng.random(40) < 0.5)
     outputs = rng.integers(0, 40, 25)
-    for prior in (rng.random(40), some, np.where(sensitive, some, 0), some * ~sensitive):
+    for prior in (rng.random(40), sparse, np.where(sensitive, sparse, 0), sparse * ~sensitive):
         best, joints, evidence = likeliest_by_hand(mechanism, outputs, prior, 45)
         for count, memory in itertools.product((1, 4, 45), (1, 8 << 20)):
             monkeypatch.setattr(channel, "ROW_BYTES", memory)
@@ -452,7 +452,7 @@ def test_the_likeliest_inputs_are_those_of_the_columns(
             np.testing.assert_allclose(log_evidence, evidence, rtol=0, atol=1e-9)
     none = mechanism.likeliest_inputs(outputs, np.zeros(40), 2)
     assert (none[0] == -1).all() and np.isneginf(none[1]).all() and np.isneginf(none[2]).all()
-    assert mechanism.likeliest_inputs([], some, 3)[0].shape == (0, 3)
+    assert mechanism.likeliest_inputs([], sparse, 3)[0].shape == (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -486,9 +486,9 @@ def test_a_sweep_is_a_mechanism_at_each_epsilon(
         fresh = ALL[name](SMALL, epsilon)
         np.testing.assert_allclose(other.log_columns(every), fresh.log_columns(every), atol=1e-10)
         np.testing.assert_allclose(other.log_rows(every), fresh.log_rows(every), atol=1e-10)
-        found = other.likeliest_inputs(SENSITIVE, np.ones(40), 4)
+        likeliest = other.likeliest_inputs(SENSITIVE, np.ones(40), 4)
         expected = fresh.likeliest_inputs(SENSITIVE, np.ones(40), 4)
-        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(likeliest[0], expected[0])
         # Another epsilon afterwards does not keep the normalisers of this one.
         np.testing.assert_allclose(other.with_epsilon(7.0).log_columns(every), before, atol=1e-10)
     np.testing.assert_array_equal(used.log_columns(every), before)

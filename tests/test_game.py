@@ -102,8 +102,8 @@ def test_what_is_hidden_beside_the_words_tells(other: Callable[[str], str]) -> N
     rng = np.random.default_rng(4)
     first, second = ([words(9, rng) for _ in range(150)] for _ in range(2))
     assert play(first, second, rng, confidence=0.99).epsilon == 0
-    found = play(first, [other(text) for text in second], rng)
-    assert found.accuracy.value > 0.9 and found.epsilon > 1
+    outcome = play(first, [other(text) for text in second], rng)
+    assert outcome.accuracy.value > 0.9 and outcome.epsilon > 1
 
 
 def test_the_event_is_chosen_among_outputs_that_are_not_counted() -> None:

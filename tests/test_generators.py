@@ -62,10 +62,10 @@ def test_probabilities_of_the_next_token_sum_to_one(generator: Generator, monkey
     states = generator.states(torch.tensor([[0, 5, 9]]))[0].detach()
     size = len(generator.tokenizer)
     every = np.tile(np.arange(size), (3, 1))
-    found = generator.next_log_probability(states, every)
-    assert found.shape == (3, size) and np.abs(np.exp(found).sum(1) - 1).max() < 1e-5
+    scores = generator.next_log_probability(states, every)
+    assert scores.shape == (3, size) and np.abs(np.exp(scores).sum(1) - 1).max() < 1e-5
     monkeypatch.setattr(generators.generator, "_LOGITS", 2 * size)  # in chunks
-    assert np.abs(generator.next_log_probability(states, every) - found).max() < 1e-5
+    assert np.abs(generator.next_log_probability(states, every) - scores).max() < 1e-5
     assert generator.next_log_probability(states[:0], every[:0]).shape == (0, size)
 
 
@@ -126,13 +126,13 @@ def family(request: Any, tmp_path: Path, exact: None) -> Generator:
 
 def outputs(generator: Generator, prompts: Any, choose: Any, **options: Any) -> list[list[int]]:
     """By the number of the prompt."""
-    found = {
+    collected = {
         int(number): output
-        for numbers, some in generate(generator, prompts, choose, **options)
-        for number, output in zip(numbers, some, strict=True)
+        for numbers, batch in generate(generator, prompts, choose, **options)
+        for number, output in zip(numbers, batch, strict=True)
     }
-    assert sorted(found) == list(range(len(prompts)))
-    return [found[number] for number in range(len(prompts))]
+    assert sorted(collected) == list(range(len(prompts)))
+    return [collected[number] for number in range(len(prompts))]
 
 
 def never_ends(generator: Generator) -> Any:
@@ -339,8 +339,8 @@ def test_rare_tokens_follow_the_softmax_too() -> None:
     weights[0, 0] = 0.0
     weights[0, 1 : 1 + many // 2] -= np.log(3)
     rng = np.random.default_rng(0)
-    found = np.array([draw(weights, [rng])[0] for _ in range(60)])
-    shares = np.array([(found == 0).sum(), (found > many // 2).sum()])
+    drawn = np.array([draw(weights, [rng])[0] for _ in range(60)])
+    shares = np.array([(drawn == 0).sum(), (drawn > many // 2).sum()])
     assert fits([*shares, 60 - shares.sum()], np.array([3, 1.5, 0.5]) / 5)
 
 
@@ -359,11 +359,11 @@ def test_every_draw_is_that_of_float64_but_at_a_boundary(dtype: torch.dtype) -> 
     cumulative = np.where(is_rare, 0, weights).cumsum(1)
     certain = 0
     for uniform in rng.uniform(2.0**-20, 1, 20):
-        found = draw(scores, [Fixed(uniform, 0.5) for _ in scores])
+        drawn = draw(scores, [Fixed(uniform, 0.5) for _ in scores])
         for row in np.flatnonzero(uniform > rare * 1.001):
             place = uniform * (rare[row] + frequent[row]) - rare[row]
             low, high = (np.searchsorted(cumulative[row], place + e) for e in (-1e-5, 1e-5))
-            assert low <= found[row] <= high
+            assert low <= drawn[row] <= high
             certain += low == high
     assert certain > 500
 
@@ -495,6 +495,6 @@ def test_the_real_one_knows_english() -> None:
     if not assets.is_cached("smollm2-135m-instruct"):
         pytest.skip("smollm2-135m-instruct is not in the cache, and tests download nothing")
     real = load_generator()
-    found = real.log_likelihood(["It is raining cats and dogs.", "dogs and cats raining is It."])
-    assert found[0] == pytest.approx(-29.3, abs=1.0)  # -29.6 in float32, straight from the file
-    assert found[1] < found[0] - 10
+    scores = real.log_likelihood(["It is raining cats and dogs.", "dogs and cats raining is It."])
+    assert scores[0] == pytest.approx(-29.3, abs=1.0)  # -29.6 in float32, straight from the file
+    assert scores[1] < scores[0] - 10

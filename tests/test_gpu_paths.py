@@ -122,10 +122,10 @@ def test_crossings_are_the_same_by_either_first_pass(
     radii = with_kernel(table, device, group)
     assert fused.fused_rates(AllRadii(ExactSearch(table, device="cpu")).table) is None
     assert radii._is_fused(DIRECTIONS) and not radii._is_fused(DIRECTIONS - 1)
-    found = radii.first_crossing(words, directions)
-    np.testing.assert_allclose(found[0], plain[0], rtol=1e-12)
-    np.testing.assert_array_equal(found[1], plain[1])
-    assert (found[0][3] == 0).all() and (found[1][3] == 3).all()  # the twin
+    crossings = radii.first_crossing(words, directions)
+    np.testing.assert_allclose(crossings[0], plain[0], rtol=1e-12)
+    np.testing.assert_array_equal(crossings[1], plain[1])
+    assert (crossings[0][3] == 0).all() and (crossings[1][3] == 3).all()  # the twin
     assert np.isinf(plain[0]).any() or dimension > 3
 
 
@@ -153,11 +153,11 @@ def test_directions_may_have_any_length(length: float, scale: float, device: str
     table = awkward(300, 4, scale)
     words = np.array([0, 5, 60])
     directions = units(3, DIRECTIONS, 4) * length
-    found, takers = with_kernel(table, device).first_crossing(words, directions)
+    radii, takers = with_kernel(table, device).first_crossing(words, directions)
     rows = torch.from_numpy(table.astype(np.float32)).double()
     for i, word in enumerate(words):
         best = true_rates(rows, int(word), torch.from_numpy(directions[i])).max(1)
-        np.testing.assert_allclose(found[i], 1 / best.values, rtol=1e-9)
+        np.testing.assert_allclose(radii[i], 1 / best.values, rtol=1e-9)
         wins = best.values > 0
         np.testing.assert_array_equal(takers[i][wins], best.indices[wins])
 
@@ -177,20 +177,20 @@ def test_kept_is_the_mean_of_the_law_over_directions(
 
     def spy(ids: Any, first: Any, unit: torch.Tensor) -> Any:
         np.testing.assert_allclose(unit.norm(dim=2).cpu(), 1, rtol=1e-12)
-        found = crossings(ids, first, unit)
-        seen.append(found[0].cpu().numpy())
-        return found
+        crossed = crossings(ids, first, unit)
+        seen.append(crossed[0].cpu().numpy())
+        return crossed
 
     monkeypatch.setattr(radii, "_crossings", spy)
     monkeypatch.setattr("textpriv.neighbors.radius.DIRECTION_BYTES", 8 * 50 * 6 * 3)
     kept = radii.kept(words, epsilons, directions=50, rng=np.random.default_rng(1))
     if device == "cpu":
         assert len(seen) == 2  # three words, then one
-    found = np.concatenate(seen)
+    crossed = np.concatenate(seen)
     for row, epsilon in enumerate(epsilons):
-        np.testing.assert_allclose(kept[row], radius_cdf(found, 6, epsilon).mean(1), atol=1e-8)
+        np.testing.assert_allclose(kept[row], radius_cdf(crossed, 6, epsilon).mean(1), atol=1e-8)
     assert (kept[:, 2] == 0).all()  # its twin is always first
-    assert not np.array_equal(found[0], found[3])  # directions of their own
+    assert not np.array_equal(crossed[0], crossed[3])  # directions of their own
     again = radii.kept(words, epsilons, directions=50, rng=np.random.default_rng(1))
     np.testing.assert_array_equal(again, kept)
 
@@ -247,9 +247,9 @@ def test_crossings_are_those_of_the_processor(k: int, precision: Any) -> None:
     here = AllRadii(ExactSearch(table, precision="fp32")).first_crossing(words, directions)
     there = AllRadii(ExactSearch(table, precision=precision, device="cuda"))
     assert there._is_fused(k) == (precision == "bf16" and k >= DIRECTIONS)
-    found = there.first_crossing(words, directions)
-    np.testing.assert_allclose(found[0], here[0], rtol=1e-12)
-    np.testing.assert_array_equal(found[1], here[1])
+    crossings = there.first_crossing(words, directions)
+    np.testing.assert_allclose(crossings[0], here[0], rtol=1e-12)
+    np.testing.assert_array_equal(crossings[1], here[1])
 
 
 @needs_gpu
@@ -265,14 +265,14 @@ def test_sums_of_products_err_by_less_than_the_bound_says(dtype: torch.dtype) ->
             ).to(dtype)
             for _ in range(2)
         )
-        found = (
+        products = (
             torch.mm(left, right.T, out_dtype=torch.float32)
             if (dtype == torch.bfloat16)
             else left @ right.T
         )
         exact = left.double() @ right.double().T
         size = left.double().norm(dim=1)[:, None] * right.double().norm(dim=1)
-        share = ((found.double() - exact).abs() / size).max() / (304 * 2.0**-23)
+        share = ((products.double() - exact).abs() / size).max() / (304 * 2.0**-23)
         assert share < 1  # and the bound takes it twice
 
 

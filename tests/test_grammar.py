@@ -128,8 +128,8 @@ def test_what_is_no_lexicon(lexicon: Path, text: bytes) -> None:
 def test_kept_compares_coarse_classes(lexicon: Path) -> None:
     original = ["the", "film", "saw", "his", "good"]
     replaced = ["The", "Kelly", "will", "he", "very"]  # NN and NNP, VBD and MD, PRP$ and PRP
-    found = kept(original, replaced)
-    assert found.dtype == np.bool_ and found.tolist() == [True, True, True, True, False]
+    is_kept = kept(original, replaced)
+    assert is_kept.dtype == np.bool_ and is_kept.tolist() == [True, True, True, True, False]
     assert kept(original, original).all()
 
 
@@ -175,10 +175,10 @@ def test_whole_words_text_by_text(texts: list[list[tuple[str, str]]]) -> None:
             near = [*text[place], *(text[place + 1] if place + 1 < len(text) else ())]
             expected.append(not any(piece.startswith("##") for piece in near))
     flat = [pair for text in texts for pair in text]
-    found = whole_words(
+    is_whole = whole_words(
         [a for a, _ in flat], [b for _, b in flat], offsets=np.cumsum([0, *map(len, texts)])
     )
-    assert found.tolist() == expected
+    assert is_whole.tolist() == expected
 
 
 # --- The real lexicon ---------------------------------------------------------------------------

@@ -269,8 +269,8 @@ def end(code: str) -> Callable[[NotebookNode], None]:
 def test_notebook_rules_bite(change: Callable[[NotebookNode], None], problem: str) -> None:
     node = good_notebook()
     change(node)
-    (found,) = notebook_problems("01_good", node)
-    assert problem in found
+    (message,) = notebook_problems("01_good", node)
+    assert problem in message
 
 
 # Sources
@@ -293,8 +293,8 @@ def test_imports_go_one_way() -> None:
     ]
     assert wrong == []
     planted = "def f():\n    from tools import runner\nfrom . import a\nfrom textpriv import tools"
-    found = [bool(AGAINST_THE_WAY["lib"].match(name)) for name in imports(planted)]
-    assert sorted(found) == [False, True, True]
+    matches = [bool(AGAINST_THE_WAY["lib"].match(name)) for name in imports(planted)]
+    assert sorted(matches) == [False, True, True]
     assert AGAINST_THE_WAY["lib/textpriv/attacks"].match("textpriv.privacy.claims")
     assert not AGAINST_THE_WAY["lib/textpriv/attacks"].match("textpriv.mechanisms.base")
     rooms = {path.name for path in (REPOSITORY / "lib" / "textpriv").iterdir() if path.is_dir()}
@@ -302,6 +302,32 @@ def test_imports_go_one_way() -> None:
 
 
 TEXT = (".py", ".md", ".toml", ".yml", ".sh", ".lock", ".ipynb", ".json", ".csv", ".mplstyle")
+
+
+LONGEST_MODULE = 600  # lines
+STAND_INS = {"found", "of", "some"}  # say nothing of what they hold
+
+
+def stand_ins(source: str) -> list[str]:
+    """Variables and parameters that have no name of their own."""
+    return [
+        f"line {node.lineno}: {name}"
+        for node in ast.walk(ast.parse(source))
+        for name in [getattr(node, "arg", None) or getattr(node, "id", None)]
+        if name in STAND_INS
+    ]
+
+
+def test_names_say_what_they_hold_and_modules_stay_small() -> None:
+    ours = [path for path in files(".py") if path.is_relative_to(REPOSITORY)]
+    texts = {path.name: path.read_text(encoding="utf-8") for path in ours}
+    assert {name: named for name, text in texts.items() if (named := stand_ins(text))} == {}
+    assert stand_ins("def f(found):\n    return [some for some in found]") == [
+        "line 1: found", "line 2: some", "line 2: some", "line 2: found",
+    ]  # fmt: skip
+    library = (path for room in ("lib", "tools") for path in (REPOSITORY / room).rglob("*.py"))
+    lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in library}
+    assert {name: count for name, count in lines.items() if count > LONGEST_MODULE} == {}
 
 
 def test_no_machine_paths() -> None:

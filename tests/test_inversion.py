@@ -64,9 +64,9 @@ def test_it_learns_what_context_tells(encoder: Encoder, classes: Any) -> None:
     made = attack(encoder, classes=classes)
     assert made.curve.steps == (75, 150) and made.curve.accuracy[-1] > 0.9
     observed, truth = private()
-    found = made.guess(observed, top=2)
-    assert found.hits(truth).mean() > 0.9  # the output alone: 0.5
-    assert (np.diff(found.scores, axis=1) <= 0).all() and (found.scores <= 1).all()
+    guesses = made.guess(observed, top=2)
+    assert guesses.hits(truth).mean() > 0.9  # the output alone: 0.5
+    assert (np.diff(guesses.scores, axis=1) <= 0).all() and (guesses.scores <= 1).all()
 
 
 def test_wrong_truths_are_seen(encoder: Encoder) -> None:
@@ -82,7 +82,9 @@ def test_wrong_truths_are_seen(encoder: Encoder) -> None:
 
 def test_held_out_sentences_do_not_train(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
-    monkeypatch.setattr(inversion, "endless", lambda of, rng: drawn.append(of) or endless(of, rng))
+    monkeypatch.setattr(
+        inversion, "endless", lambda passages, rng: drawn.append(passages) or endless(passages, rng)
+    )
     attack(encoder, steps=1)
     assert len(drawn[0]) == len(np.unique(drawn[0])) == 108  # of 120 sentences, one copy
 
@@ -128,12 +130,12 @@ def test_the_state_read_is_that_of_the_target(
 def test_classes(encoder: Encoder) -> None:
     observed, _ = private()
     outputs = observed.corpus.ids[observed.targets]
-    found = attack(encoder, steps=1).guess(observed, top=5)
+    guesses = attack(encoder, steps=1).guess(observed, top=5)
     pairs = {CAT: {CAT, DOG}, DOG: {CAT, DOG}, FISH: {FISH, SNOWBALL}, SNOWBALL: {FISH, SNOWBALL}}
-    for output, row in zip(outputs.tolist(), found.words.tolist(), strict=True):
+    for output, row in zip(outputs.tolist(), guesses.words.tolist(), strict=True):
         assert set(row[:2]) == pairs[output] and row[2:] == [NONE] * 3
-    assert np.allclose(found.scores[:, :2].sum(1), 1)
-    assert np.isneginf(found.scores[:, 2:]).all()
+    assert np.allclose(guesses.scores[:, :2].sum(1), 1)
+    assert np.isneginf(guesses.scores[:, 2:]).all()
     every = attack(encoder, steps=1, classes="vocabulary").guess(observed, top=5)
     assert all(
         set(row[:4]) == {CAT, DOG, FISH, SNOWBALL} and row[4] == NONE
@@ -148,9 +150,9 @@ def test_a_limit_keeps_the_likeliest_inputs(
     monkeypatch.setattr(InversionBert, "limit", 1)
     made = attack(encoder, steps=1, mechanism=swapping(stay=0.7))
     observed, _ = private()
-    found = made.guess(observed, top=2)
-    assert (found.words[:, 0] == observed.corpus.ids[observed.targets]).all()
-    assert (found.words[:, 1] == NONE).all() and np.allclose(found.scores[:, 0], 1)
+    guesses = made.guess(observed, top=2)
+    assert (guesses.words[:, 0] == observed.corpus.ids[observed.targets]).all()
+    assert (guesses.words[:, 1] == NONE).all() and np.allclose(guesses.scores[:, 0], 1)
 
 
 def test_targets_in_any_order_and_each_in_its_sentence(encoder: Encoder) -> None:
@@ -158,9 +160,9 @@ def test_targets_in_any_order_and_each_in_its_sentence(encoder: Encoder) -> None
     observed, _ = private()
     every = made.guess(observed, top=2)
     chosen = np.array([7, 3, 3, 0])
-    some = made.guess(observed, observed.targets[chosen], top=2)
+    subset = made.guess(observed, observed.targets[chosen], top=2)
     assert np.allclose(
-        np.take_along_axis(some.scores, np.argsort(some.words, 1), 1),
+        np.take_along_axis(subset.scores, np.argsort(subset.words, 1), 1),
         np.take_along_axis(every.scores[chosen], np.argsort(every.words[chosen], 1), 1),
         atol=0.02,
     )
@@ -171,8 +173,8 @@ def test_long_documents_are_read_in_passages(tmp_path: Any) -> None:
     made = attack(short, steps=2)
     whole = corpus(sentences().ids)  # one long document
     observed = observe(swapping(), whole, np.random.default_rng(0))
-    found = made.guess(observed, top=1)
-    assert len(found.words) == len(observed.targets) and (found.words != NONE).all()
+    guesses = made.guess(observed, top=1)
+    assert len(guesses.words) == len(observed.targets) and (guesses.words != NONE).all()
 
 
 def test_word_vectors_are_means_of_pieces(encoder: Encoder) -> None:
@@ -203,11 +205,11 @@ def test_a_classifier_per_token_names_originals_by_their_share() -> None:
     """Of four shadow words three are cats; cat and dog are exchanged half of the time."""
     copies = 4000
     made = InversionPerToken(swapping(), corpus([CAT, THE, CAT, DOG, CAT]), copies=copies, seed=1)
-    found = made.guess_words(np.array([DOG, CAT, FISH]), 3)
-    assert found.words.tolist() == [[CAT, DOG, NONE], [CAT, DOG, NONE], [NONE] * 3]
+    guesses = made.guess_words(np.array([DOG, CAT, FISH]), 3)
+    assert guesses.words.tolist() == [[CAT, DOG, NONE], [CAT, DOG, NONE], [NONE] * 3]
     error = np.sqrt(0.75 * 0.25 / (2 * copies))  # half of four words show either output
-    assert np.allclose(found.scores[:2, :2], [0.75, 0.25], atol=5 * error)
-    assert np.isneginf(found.scores[2]).all()  # no copy shows a fish: no classifier, no guess
+    assert np.allclose(guesses.scores[:2, :2], [0.75, 0.25], atol=5 * error)
+    assert np.isneginf(guesses.scores[2]).all()  # no copy shows a fish: no classifier, no guess
 
 
 def test_a_classifier_per_token_is_the_optimum_of_training_one() -> None:
@@ -225,8 +227,8 @@ def test_a_classifier_per_token_is_the_optimum_of_training_one() -> None:
         torch.nn.functional.cross_entropy(layer(constant), labels).backward()
         steps.step()
     learned = torch.softmax(layer(torch.ones(4)), 0).detach().numpy()
-    found = made.guess_words(np.array([DOG]), 2)
-    of_dog = float(found.scores[0, found.words[0] == DOG][0])
+    guesses = made.guess_words(np.array([DOG]), 2)
+    of_dog = float(guesses.scores[0, guesses.words[0] == DOG][0])
     assert learned[1] == pytest.approx(of_dog, abs=1e-3)
 
 
@@ -237,6 +239,6 @@ def test_many_copies_are_bayes_rule_without_a_constant() -> None:
     counted = InversionPerToken(mechanism, shadow, copies=3000, seed=2)
     exact = ContextFreeBayes(mechanism, shadow, constant=0)
     outputs = np.arange(len(WORDS))
-    found, expected = counted.guess_words(outputs, 1), exact.guess_words(outputs, 1)
+    guesses, expected = counted.guess_words(outputs, 1), exact.guess_words(outputs, 1)
     error = np.sqrt(0.25 / (3000 * 40 * law[shadow.ids].mean(0)))
-    assert (np.abs(found.scores - expected.scores)[:, 0] < 5 * error).all()
+    assert (np.abs(guesses.scores - expected.scores)[:, 0] < 5 * error).all()

@@ -63,25 +63,25 @@ def random_lattice(
     )
 
 
-def paths(made: Lattice, document: int) -> list[tuple[tuple[int, ...], float]]:
+def paths(lattice: Lattice, document: int) -> list[tuple[tuple[int, ...], float]]:
     """All paths through a document with their weights."""
     edges = {
         (a, b): w
         for a, b, w in zip(
-            made.source.tolist(), made.target.tolist(), made.edge.tolist(), strict=True
+            lattice.source.tolist(), lattice.target.tolist(), lattice.edge.tolist(), strict=True
         )
     }
-    mine = np.flatnonzero(made.document == document)
-    places = [mine[made.step[mine] == place].tolist() for place in np.unique(made.step[mine])]
-    found = []
+    mine = np.flatnonzero(lattice.document == document)
+    places = [mine[lattice.step[mine] == place].tolist() for place in np.unique(lattice.step[mine])]
+    weighted = []
     for path in product(*places):
-        weight = made.base[path[0]] * made.last[path[-1]]
+        weight = lattice.base[path[0]] * lattice.last[path[-1]]
         for node in path:
-            weight *= made.likelihood[node]
+            weight *= lattice.likelihood[node]
         for a, b in zip(path[:-1], path[1:], strict=True):
-            weight *= edges.get((a, b), 0.0) + made.backoff[a] * made.base[b]
-        found.append((path, float(weight)))
-    return found
+            weight *= edges.get((a, b), 0.0) + lattice.backoff[a] * lattice.base[b]
+        weighted.append((path, float(weight)))
+    return weighted
 
 
 def enumerated(made: Lattice) -> FloatArray:
@@ -154,13 +154,13 @@ def test_long_documents_do_not_underflow() -> None:
     """500 steps of likelihoods near 1e-300 and weights near 1e-12."""
     plain = random_lattice(3, lengths=[500, 7, 499], wide=3)
     small = {name: getattr(plain, name) * 1e-12 for name in ("base", "edge", "last")}
-    made = replace(plain, likelihood=plain.likelihood * 1e-300, **small)
-    found = forward_backward(made)
-    np.testing.assert_allclose(found, forward_backward(plain), rtol=1e-9)
-    key = made.document * 500 + made.step
-    totals = np.bincount(key, found)
+    lattice = replace(plain, likelihood=plain.likelihood * 1e-300, **small)
+    posterior = forward_backward(lattice)
+    np.testing.assert_allclose(posterior, forward_backward(plain), rtol=1e-9)
+    key = lattice.document * 500 + lattice.step
+    totals = np.bincount(key, posterior)
     np.testing.assert_allclose(totals[np.unique(key)], 1)
-    assert viterbi(made).sum() == 500 + 7 + 499
+    assert viterbi(lattice).sum() == 500 + 7 + 499
 
 
 EXAMPLE = random_lattice(11, lengths=[4, 1, 3])
@@ -178,5 +178,5 @@ def test_wrong_versions_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setattr(Lattice, "ends", property(lambda self: self.last))
     wrong["an end at every step"] = forward_backward(EXAMPLE)
-    for name, found in wrong.items():
-        assert np.abs(found - right).max() > 1e-3, name
+    for name, posterior in wrong.items():
+        assert np.abs(posterior - right).max() > 1e-3, name

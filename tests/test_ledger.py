@@ -28,51 +28,51 @@ WORDS = sorted(KNOWN)
 
 
 def test_length() -> None:
-    (found, nothing) = np.expm1(length(["It fits. I wore it!", ""]))
-    assert found == pytest.approx([19, 5, 2, 2.5, 19 / 5])
+    (values, nothing) = np.expm1(length(["It fits. I wore it!", ""]))
+    assert values == pytest.approx([19, 5, 2, 2.5, 19 / 5])
     assert nothing.tolist() == [0] * 5
 
 
 def test_case() -> None:
     """Ab CD eF i I. gh: 5 of 9 letters are capitals, 2 of 6 words are titles ("I" is one)."""
-    (found,) = case(["Ab CD eF i I. gh"])
-    assert found == pytest.approx([5 / 10, 2 / 6, 1 / 6, 1 / 6, 1 / 2, 1 / 6, 1 / 6])
+    (values,) = case(["Ab CD eF i I. gh"])
+    assert values == pytest.approx([5 / 10, 2 / 6, 1 / 6, 1 / 6, 1 / 2, 1 / 6, 1 / 6])
     assert case(["", "123 ..."]).tolist() == [[0] * 7] * 2
 
 
 def test_punctuation() -> None:
     text = "Wow!! So ,nice.Very\n  good"
-    (found,) = punctuation([text])
-    named = dict(zip(module._MARKS, found.tolist(), strict=False))
+    (values,) = punctuation([text])
+    named = dict(zip(module._MARKS, values.tolist(), strict=False))
     assert named["!"] == 2 / len(text) and named[","] == named["."] == 1 / len(text)
     assert sum(named.values()) == pytest.approx(4 / len(text))
-    assert found[-5:] * len(text) == pytest.approx([1, 1, 2, 1, 1])
+    assert values[-5:] * len(text) == pytest.approx([1, 1, 2, 1, 1])
     assert not punctuation(["", "plain words"]).any()
 
 
 def test_digits() -> None:
     text = "I am 5'4 and 120 lbs"
-    (found,) = digits([text])
-    assert found[:10] * len(text) == pytest.approx([1, 1, 1, 0, 1, 1, 0, 0, 0, 0])
-    assert found[10:] == pytest.approx([3 / 7, 5 / 3, 1 / 7])
+    (values,) = digits([text])
+    assert values[:10] * len(text) == pytest.approx([1, 1, 1, 0, 1, 1, 0, 0, 0, 0])
+    assert values[10:] == pytest.approx([3 / 7, 5 / 3, 1 / 7])
     assert not digits(["", "no digits"]).any()
 
 
 def test_stopwords() -> None:
-    (found, nothing) = stopwords(["The dress and THE night", ""])
+    (values, nothing) = stopwords(["The dress and THE night", ""])
     place = {word: row for row, word in enumerate(module._STOPWORDS)}
-    assert len(found) == len(place) == 318
-    assert found[place["the"]] == 2 / 5 and found[place["and"]] == 1 / 5
-    assert found.sum() == pytest.approx(3 / 5) and not nothing.any()
+    assert len(values) == len(place) == 318
+    assert values[place["the"]] == 2 / 5 and values[place["and"]] == 1 / 5
+    assert values.sum() == pytest.approx(3 / 5) and not nothing.any()
 
 
 def test_unknown_words() -> None:
     texts = ["Dress qwx great qwx asdf", "qwx", "dress", ""]
-    found = unknown_words(texts, KNOWN)
-    assert found.shape == (4, HASHES + 2)
-    assert np.expm1(found[:, 0]) == pytest.approx([3, 1, 0, 0])
-    assert found[:, 1] == pytest.approx([3 / 5, 1, 0, 0])
-    which = found[:, 2:]
+    values = unknown_words(texts, KNOWN)
+    assert values.shape == (4, HASHES + 2)
+    assert np.expm1(values[:, 0]) == pytest.approx([3, 1, 0, 0])
+    assert values[:, 1] == pytest.approx([3 / 5, 1, 0, 0])
+    which = values[:, 2:]
     assert which.sum(1).tolist() == [2, 1, 0, 0]  # each once
     assert which[0] @ which[1] == 1  # the same word, the same column
 
@@ -126,11 +126,11 @@ def test_the_ledger_finds_the_leak(kind: str) -> None:
     train, held = leaking(kind, 150, 0), leaking(kind, 30, 1)
     asked, truth = leaking(kind, 200, 2)
     kinds = features(KNOWN | {"the", "and", "12", "77"})
-    found = ledger(kinds, TrainingData(*train, *held), [asked, asked[:7], []], classes=2)
-    assert list(found) == [*kinds, EVERYTHING]
-    reached = {name: macro_f1(truth, guesses[0], 2) for name, guesses in found.items()}
+    predictions = ledger(kinds, TrainingData(*train, *held), [asked, asked[:7], []], classes=2)
+    assert list(predictions) == [*kinds, EVERYTHING]
+    reached = {name: macro_f1(truth, guesses[0], 2) for name, guesses in predictions.items()}
     assert reached[kind] > 0.95 and reached[EVERYTHING] > 0.95
-    for guess, first, none in found.values():
+    for guess, first, none in predictions.values():
         assert (guess[:7] == first).all() and none.shape == (0,)
     silent = {"case", "stopwords", "unknown words"} - {kind}
     if kind == "length":

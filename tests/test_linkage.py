@@ -174,8 +174,8 @@ def test_names_by_hand() -> None:
     """Six of eight are named, one is taken for another, and one fits as well as another."""
     scores = np.eye(8)
     scores[6, 0], scores[7, 0] = 2.0, 1.0
-    found, _ = linkage.epsilon_lower_bound(scores, np.random.default_rng(0))
-    assert found == pytest.approx(logit(beta.ppf(0.025, 6, 3)) + np.log(7))
+    bound, _ = linkage.epsilon_lower_bound(scores, np.random.default_rng(0))
+    assert bound == pytest.approx(logit(beta.ppf(0.025, 6, 3)) + np.log(7))
 
 
 def test_a_tool_that_keeps_the_texts_is_shown_to_have_a_large_epsilon() -> None:
@@ -198,7 +198,7 @@ def test_a_tool_that_says_nothing_shows_nothing() -> None:
 
 
 def test_words_are_paired_where_texts_have_as_many() -> None:
-    pairs = WordPairs.of(["The cat sat.", "One two", ""], ["a dog lay", "one", "x"])
+    pairs = WordPairs.from_texts(["The cat sat.", "One two", ""], ["a dog lay", "one", "x"])
     assert [pairs.words[number] for number in pairs.original] == ["the", "cat", "sat"]
     assert [pairs.words[number] for number in pairs.output] == ["a", "dog", "lay"]
     assert pairs.document.tolist() == [0, 0, 0]
@@ -207,7 +207,7 @@ def test_words_are_paired_where_texts_have_as_many() -> None:
 
 def test_a_substitution_is_learned_from_other_texts() -> None:
     originals = ["red green blue"] * 8 + ["yellow"]
-    pairs = WordPairs.of(originals, [text[::-1] for text in originals])
+    pairs = WordPairs.from_texts(originals, [text[::-1] for text in originals])
     # Reversed letter by letter the words change places too: "eulb neerg der".
     assert pairs.hits(pairs.learned())[:-1].all()
     assert not pairs.hits(pairs.learned())[-1] and not pairs.hits(pairs.output).any()
@@ -219,7 +219,7 @@ def test_a_text_does_not_teach_its_own_words() -> None:
     A wrong version divides words, not texts, so that the second word is learned from the first.
     """
     originals = [f"word{number} word{number}" for number in range(40)]
-    pairs = WordPairs.of(originals, [f"x{number} x{number}" for number in range(40)])
+    pairs = WordPairs.from_texts(originals, [f"x{number} x{number}" for number in range(40)])
     assert not pairs.hits(pairs.learned()).any()
 
 

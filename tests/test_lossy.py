@@ -132,9 +132,9 @@ def test_a_text_is_cut_and_split(encoder: Encoder, sizes: Sizes) -> None:
         assert sorted([*train, *test]) == list(range(50))
         assert given.labels[test].mean() == 0.5
     assert len({tuple(sorted(test)) for _, test in given.splits}) == sizes.seeds
-    some = given.first(3)
-    assert some.documents == given.documents[:3]
-    assert some.pieces.ids.tolist() == given.pieces.ids[: given.pieces.offsets[3]].tolist()
+    few = given.first(3)
+    assert few.documents == given.documents[:3]
+    assert few.pieces.ids.tolist() == given.pieces.ids[: given.pieces.offsets[3]].tolist()
     changed = given.pieces.ids.copy()
     changed[: given.pieces.offsets[10]] = piece("[MASK]")
     kept = given.unchanged(given.pieces.with_ids(changed))
@@ -154,8 +154,8 @@ def test_phrases_of_one_sentence_stay_on_one_side_and_are_one_unit(
     for train, test in phrases.splits:
         assert not set(parents[train]) & set(parents[test])
         assert sorted([*train, *test]) == list(range(50))
-    found = phrases.unchanged(phrases.pieces)
-    assert found.influence is not None and len(found.influence.unit) == 25
+    share = phrases.unchanged(phrases.pieces)
+    assert share.influence is not None and len(share.influence.unit) == 25
 
 
 def test_pairs_become_two_texts_each(t5: Encoder, sizes: Sizes) -> None:
@@ -194,32 +194,34 @@ def test_no_window_reaches_across_a_pair(t5: Encoder, sizes: Sizes) -> None:
 def test_a_vocabulary_has_the_pieces_that_are_named(encoder: Encoder, t5: Encoder) -> None:
     public = documents("imdb").texts
     for each, beyond in ((encoder, 0), (t5, BEYOND)):
-        found = Vocabulary.of(each, public, 3)
-        assert found.table.size == len(found.counts) == len(each.table) - beyond
-        named = each.table.detach().numpy()[: found.table.size]
-        assert np.array_equal(found.table.vectors, named)
-        assert found.fixed.tolist() == pieces.special_ids(each.tokenizer).tolist()
-        assert (found.counts == np.bincount(found.public.ids, minlength=found.table.size)).all()
+        vocabulary = Vocabulary.of(each, public, 3)
+        assert vocabulary.table.size == len(vocabulary.counts) == len(each.table) - beyond
+        named = each.table.detach().numpy()[: vocabulary.table.size]
+        assert np.array_equal(vocabulary.table.vectors, named)
+        assert vocabulary.fixed.tolist() == pieces.special_ids(each.tokenizer).tolist()
+        assert (
+            vocabulary.counts == np.bincount(vocabulary.public.ids, minlength=vocabulary.table.size)
+        ).all()
 
 
 @pytest.mark.parametrize(("rehearsed", "ends"), [(3, (3, 4)), (50, (50, 63)), (500, (78, 79))])
 def test_the_language_model_reads_what_no_rehearsal_does(
     encoder: Encoder, rehearsed: int, ends: tuple[int, int]
 ) -> None:
-    found = Vocabulary.of(encoder, documents("imdb").texts, rehearsed)
-    assert np.cumsum([len(part) for part in found.parts]).tolist() == [*ends, 80]
-    together = [row.tolist() for part in found.parts for row in part]
-    assert together == [row.tolist() for row in found.public]
+    vocabulary = Vocabulary.of(encoder, documents("imdb").texts, rehearsed)
+    assert np.cumsum([len(part) for part in vocabulary.parts]).tolist() == [*ends, 80]
+    together = [row.tolist() for part in vocabulary.parts for row in part]
+    assert together == [row.tolist() for row in vocabulary.public]
 
 
 def test_public_text_is_counted_in_the_tokens_of_another_model(
     encoder: Encoder, t5: Encoder
 ) -> None:
     known = Vocabulary.of(encoder, documents("imdb").texts, 3)
-    found = known.counted_in(t5.tokenizer)
+    counted = known.counted_in(t5.tokenizer)
     expected = pieces.encode(t5.tokenizer, pieces.decode(encoder.tokenizer, known.public))
-    assert (found.counts == np.bincount(expected.ids, minlength=len(t5.tokenizer))).all()
-    LossyMap.random(len(found.counts), 2, np.random.default_rng(0), fixed=found.fixed)
+    assert (counted.counts == np.bincount(expected.ids, minlength=len(t5.tokenizer))).all()
+    LossyMap.random(len(counted.counts), 2, np.random.default_rng(0), fixed=counted.fixed)
 
 
 def test_noise_over_tokens(encoder: Encoder) -> None:

@@ -83,12 +83,12 @@ def test_accuracies_pool_draws_and_splits() -> None:
     right = [{0: np.array([1, 0, 1], bool), 1: np.array([1, 1], bool)},
              {0: np.array([0, 0, 1], bool), 1: np.array([0, 1], bool)}]  # fmt: skip
     random, plain = Setting("2-random"), Setting("plain")
-    found = [
+    answers = [
         [tables.answers(given, plain, "all", pieces, {0: right[0][0]})],
         *([tables.answers(given, random, "test", seen[d], right[d], d)] for d in (0, 1)),
         [tables.answers(given, random, "all", seen[0], right[1])],
     ]
-    table = tables.accuracies(found)
+    table = tables.accuracies(answers)
     assert decoded(encoded(table))["value"].equals(table["value"])  # so that it is drawn again
     row = only(table, label="2-random", scenario="test")
     every = np.concatenate([*right[0].values(), *right[1].values()])
@@ -137,9 +137,9 @@ def test_the_output_is_right_where_a_word_stands_for_its_group(
     guesses = experiment.OutputItself().guess(seen)
     truth = private.ids[seen.targets]
     assert guesses.words.shape == (len(truth), 1)  # so that no five guesses are counted
-    found = experiment.hits("naive", guesses, seen, truth)
-    assert list(found) == [1]
-    assert found[1].tolist() == (mapper.representative[truth] == truth).tolist()
+    hits = experiment.hits("naive", guesses, seen, truth)
+    assert list(hits) == [1]
+    assert hits[1].tolist() == (mapper.representative[truth] == truth).tolist()
 
 
 def in_rows(corpus: Corpus) -> Corpus:
@@ -180,11 +180,11 @@ def test_attacks_on_noise_are_those_on_its_words(private: Corpus, vocabulary: Vo
     assert not seen.sanitized.all()
     truth = private.ids[seen.targets]
     for name, expected in by_hand(vocabulary, eta).items():
-        found = experiment.InRows(noise, attacks[name]).guess(seen)
+        answers = experiment.InRows(noise, attacks[name]).guess(seen)
         guesses = expected.guess(Observed(in_rows(output), seen.sanitized))
         words = np.where(guesses.words == NONE, NONE, guesses.words + len(SPECIAL))
-        assert (found.words == words).all() and (found.scores == guesses.scores).all()
-        right = experiment.hits(name, found, seen, truth)
+        assert (answers.words == words).all() and (answers.scores == guesses.scores).all()
+        right = experiment.hits(name, answers, seen, truth)
         assert list(right) == [1, 5] and 0 < right[1].mean() < right[5].mean()
 
 
@@ -210,8 +210,8 @@ def test_other_ways_to_count_are_loops(
     expected = [np.isin(truth, guess).mean() for guess in guesses.words]
     np.testing.assert_allclose(elsewhere[5], expected)
     none = Guesses(np.array([[7, NONE], [9, 2]]), np.zeros((2, 2)))  # no guess is not right
-    found = experiment.hits("naive_skip_elsewhere", none, seen, np.array([2, 7]))
-    assert found[5].tolist() == [0.5, 0.5]
+    shares = experiment.hits("naive_skip_elsewhere", none, seen, np.array([2, 7]))
+    assert shares[5].tolist() == [0.5, 0.5]
 
 
 def test_success_is_clustered_by_what_depends_on_each_other(table: TokenTable) -> None:
@@ -221,16 +221,16 @@ def test_success_is_clustered_by_what_depends_on_each_other(table: TokenTable) -
     seen = watch(stencil, given.pieces)
     guesses = Deconvolution(stencil).guess(seen)
     setting = Setting("punctuated-stencil", 5, 0.6)
-    found = tables.success(given, setting, "deconvolution", guesses, seen)
-    rows = tables.success_rates([found], ["sst2"]).to_dict("records")
+    successes = tables.success(given, setting, "deconvolution", guesses, seen)
+    rows = tables.success_rates([successes], ["sst2"]).to_dict("records")
     unit = (given.pieces.document // 2)[seen.targets]
     for row, top in zip(rows, (1, 5), strict=True):
         right = (guesses.words[:, :top] == given.pieces.ids[seen.targets][:, None]).any(1)
         expected = stats.clustered_share(right, unit)
         assert (row["label"], row["attack"], row["top"]) == (setting.label, "deconvolution", top)
-        assert stats.Estimate.of(row) == expected
+        assert stats.Estimate.from_row(row) == expected
         assert row["n"] == len(unit) and len(row["influence"].unit) == 15
-    both = [{**row, "corpus": corpus} for corpus in ("imdb", "sst2") for row in found]
+    both = [{**row, "corpus": corpus} for corpus in ("imdb", "sst2") for row in successes]
     joined = tables.success_rates([both], ["sst2", "imdb"])
     assert [*joined["corpus"]] == ["sst2", "sst2", "imdb", "imdb"]
 
@@ -268,8 +268,8 @@ def test_a_stencil_that_moves_tokens_shows_them(vocabulary: Vocabulary) -> None:
         return SimpleNamespace(sanitize_corpus=lambda given: given.with_ids(given.ids[order]))
 
     rows = tables.in_sight(texts, {"tiny": vocabulary}, sizes, moved)
-    found = rows[rows["label"] == "punctuated-stencil-w9-s1.0"].set_index("what")["value"]
-    assert (found[["tokens", "content", "own"]] == 1).all() and found["other"] == 0
+    shares = rows[rows["label"] == "punctuated-stencil-w9-s1.0"].set_index("what")["value"]
+    assert (shares[["tokens", "content", "own"]] == 1).all() and shares["other"] == 0
 
 
 def test_content_is_told_in_any_spelling_of_pieces() -> None:
@@ -297,11 +297,11 @@ def test_another_draw_of_a_map_may_find_more() -> None:
         rows += tables.success(part, setting, "naive", guesses, seen, draw)
     (row,) = tables.success_rates([rows], ["sst2"]).to_dict("records")
     shares = [each["found"].mean() for each in rows]
-    found, unit = (np.concatenate([each[what] for each in rows]) for what in ("found", "unit"))
-    one = stats.clustered_share(found, unit, sample="sst2")
+    right, unit = (np.concatenate([each[what] for each in rows]) for what in ("found", "unit"))
+    one = stats.clustered_share(right, unit, sample="sst2")
     labels = stats.draw_labels("attacked 2-random", np.arange(4))
     expected = stats.over_draws(one, shares, labels, bounds=(0.0, 1.0))
-    assert stats.Estimate.of(row) == expected
+    assert stats.Estimate.from_row(row) == expected
     assert row["high"] - row["low"] > 3 * (one.high - one.low)
 
 
@@ -315,13 +315,13 @@ def test_the_oracle_against_its_parts(generator: Generator) -> None:
     truth = pieces.encode(generator.tokenizer, given.documents, longest=5)
     fixed, size = pieces.special_ids(generator.tokenizer), len(generator.tokenizer)
     mapper = LossyMap.random(size, 2, np.random.default_rng(SEED), fixed=fixed)
-    found = oracle.OracleBeam(generator, mapper, most=12).search_corpus(
+    results = oracle.OracleBeam(generator, mapper, most=12).search_corpus(
         mapper.sanitize_corpus(truth)
     )
-    rows = tables.oracle_rates(tables.oracle_success(given, truth, mapper, found))
+    rows = tables.oracle_rates(tables.oracle_success(given, truth, mapper, results))
     rows = rows.set_index("measure")
-    ranks = np.array([each.rank(truth[row]) for row, each in enumerate(found)])
-    best = [each.sequences[0] for each in found]
+    ranks = np.array([each.rank(truth[row]) for row, each in enumerate(results)])
+    best = [each.sequences[0] for each in results]
     edits = np.array([oracle.edit_distance(each, truth[row]) for row, each in enumerate(best)])
     members = [len(mapper.preimages(int(i))) for i in mapper.representative[truth.ids]]
     right = (np.concatenate(best) == truth.ids)[np.array(members) > 1]
@@ -334,7 +334,7 @@ def test_the_oracle_against_its_parts(generator: Generator) -> None:
     assert rows["value"].to_dict() == pytest.approx(values)
     assert rows["n"].to_dict()["token_success"] == len(right)
     assert (rows["kind"] == "2-random").all() and (rows["texts"] == 6).all()
-    assert (rows["capped"] == sum(each.capped > 0 for each in found)).all()
+    assert (rows["capped"] == sum(each.capped > 0 for each in results)).all()
     assert rows.loc["mrr", "influence"].unit.tolist() == [0, 1, 2]
 
 
@@ -355,17 +355,17 @@ def test_language(encoder: Encoder, generator: Generator, lexicon: None) -> None
     private = made_up(12, 1)
     mapper = LossyMap.random(len(PIECES), 2, np.random.default_rng(0), fixed=FIXED)
     for seen in (private, mapper.sanitize_corpus(private)):
-        found = tables.language(generator, encoder.tokenizer, private, seen)
+        measures = tables.language(generator, encoder.tokenizer, private, seen)
         before, after = (np.array(PIECES, dtype=object)[each.ids] for each in (private, seen))
         whole = grammar.whole_words(before, after, offsets=private.offsets)
-        assert found["n"] == whole.sum()
+        assert measures["n"] == whole.sum()
         same = grammar.tags(before[whole]) == grammar.tags(after[whole])
-        assert found["speech"] == same.mean() and 0 < found["chance"] < 1
+        assert measures["speech"] == same.mean() and 0 < measures["chance"] < 1
         expected = grammar.readability(
             generator, [each for each in pieces.decode(encoder.tokenizer, seen) if each]
         )
-        assert found["bits"] == pytest.approx(expected)
-        assert (found["speech"] == 1) == (seen is private)
+        assert measures["bits"] == pytest.approx(expected)
+        assert (measures["speech"] == 1) == (seen is private)
 
 
 def test_lengths_by_hand() -> None:
@@ -375,8 +375,8 @@ def test_lengths_by_hand() -> None:
     twice = np.concatenate([offsets, 18 + np.arange(1, 9)])
     pairs = alone.first(8)
     object.__setattr__(pairs, "pieces", Corpus(np.full(26, WORDS[0]), twice))
-    found = tables.lengths([alone, pairs])
-    for row in found.itertuples():
+    lengths = tables.lengths([alone, pairs])
+    for row in lengths.itertuples():
         # 1/4 of 2 bits, 1/2 of 1 bit and twice 1/8 of 3 bits; two texts are alone in their length.
         assert (row.texts, row.bits, row.of, row.identified) == (8, 1.75, 3.0, 0.25)
 
@@ -399,9 +399,9 @@ def test_what_is_exposed_by_hand() -> None:
     accuracy = pd.DataFrame(trained, index=labels).rename_axis("label").reset_index()
     accuracy = accuracy.melt("label", var_name="scenario").assign(corpus="imdb", unchanged=0.3)
     accuracy.loc[accuracy["label"] == "plain", "unchanged"] = 1.0
-    found = tables.exposed(accuracy, attacked.assign(corpus="imdb"))
-    assert list(found.columns) == ["corpus", "label", "accuracy", "paper", "strongest", "attack"]
-    assert found.to_numpy().tolist() == [
+    exposed = tables.exposed(accuracy, attacked.assign(corpus="imdb"))
+    assert list(exposed.columns) == ["corpus", "label", "accuracy", "paper", "strongest", "attack"]
+    assert exposed.to_numpy().tolist() == [
         ["imdb", "high-freq", 0.6, 0.3, 0.5, "noisy_channel"],
         ["imdb", "plain", 0.9, 1.0, 1.0, "naive"],
         ["imdb", "x", 0.7, 0.8, 0.8, "naive_skip"],

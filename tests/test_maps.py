@@ -35,21 +35,21 @@ def vocabularies(draw: st.DrawFn) -> tuple[int, Any]:
 
 def problems(representative: Any, group: int, fixed: Any) -> list[str]:
     """What keeps an array from being a map of groups of `group` words and at most one smaller."""
-    found, size = [], len(representative)
+    faults, size = [], len(representative)
     if (representative[representative] != representative).any():
-        found.append("a representative does not stand for itself")
+        faults.append("a representative does not stand for itself")
     if (representative[fixed] != fixed).any():
-        found.append("a fixed id is replaced")
+        faults.append("a fixed id is replaced")
     free = np.setdiff1d(np.arange(size), fixed)
     if np.isin(representative[free], fixed).any():
-        found.append("a fixed id is put out")
+        faults.append("a fixed id is put out")
     sizes = np.bincount(representative[free], minlength=size)
     expected = [group] * (len(free) // group)
     if len(free) % group:
         expected.append(len(free) % group)
     if sorted(sizes[sizes > 0]) != sorted(expected):
-        found.append("a group of another size")
-    return found
+        faults.append("a group of another size")
+    return faults
 
 
 @given(vocabularies(), st.integers(2, 6), st.integers(0, 2**32))
@@ -84,8 +84,8 @@ def test_a_map_by_frequency_is_a_partition(
 
 def test_preimages_by_hand() -> None:
     mapper = LossyMap("by hand", ids(2, 1, 2, 5, 2, 5), fixed=ids(1))
-    found = [mapper.preimages(word).tolist() for word in range(6)]
-    assert found == [[], [1], [0, 2, 4], [], [], [3, 5]]
+    preimages = [mapper.preimages(word).tolist() for word in range(6)]
+    assert preimages == [[], [1], [0, 2, 4], [], [], [3, 5]]
     assert mapper.name == "by hand" and mapper.size == 6
     assert mapper.inputs is not None and mapper.inputs.tolist() == [0, 2, 3, 4, 5]
     assert mapper.fixed.tolist() == [1]
@@ -198,12 +198,12 @@ def test_the_likeliest_inputs_are_those_of_the_columns(count: int) -> None:
     outputs = rng.permutation(np.concatenate([EVERY, EVERY[:5]]))
     # Equal and zero weights: ties go to the lower id, the impossible is left out.
     prior = rng.integers(0, 3, 23).astype(np.float64)
-    found = MAPPER.likeliest_inputs(outputs, prior, count)
+    likeliest = MAPPER.likeliest_inputs(outputs, prior, count)
     words, joints, evidence = likeliest_by_hand(MAPPER, outputs, prior, count)
-    np.testing.assert_array_equal(found[0], words)
-    np.testing.assert_allclose(found[1], joints, rtol=1e-12)
-    np.testing.assert_allclose(found[2], evidence, rtol=1e-12)
-    assert (found[0] == -1).any() and (prior == 0).any()
+    np.testing.assert_array_equal(likeliest[0], words)
+    np.testing.assert_allclose(likeliest[1], joints, rtol=1e-12)
+    np.testing.assert_allclose(likeliest[2], evidence, rtol=1e-12)
+    assert (likeliest[0] == -1).any() and (prior == 0).any()
 
 
 # --- Corpora --------------------------------------------------------------------------------------
@@ -212,11 +212,11 @@ def test_the_likeliest_inputs_are_those_of_the_columns(count: int) -> None:
 def test_a_corpus_keeps_its_offsets_and_what_has_no_id() -> None:
     mapper = LossyMap("by hand", ids(2, 1, 2, 5, 2, 5), fixed=ids(1))
     corpus = Corpus(ids(0, UNKNOWN, 3, 1, KEPT, 5, 4), ids(0, 3, 3, 7), {4: "Anna"})
-    found = mapper.sanitize_corpus(corpus)
-    assert found.ids.tolist() == [2, UNKNOWN, 5, 1, KEPT, 5, 2] and found.ids.dtype == np.int64
-    assert found.offsets.tolist() == [0, 3, 3, 7] and found.kept == {4: "Anna"}
+    image = mapper.sanitize_corpus(corpus)
+    assert image.ids.tolist() == [2, UNKNOWN, 5, 1, KEPT, 5, 2] and image.ids.dtype == np.int64
+    assert image.offsets.tolist() == [0, 3, 3, 7] and image.kept == {4: "Anna"}
     assert corpus.ids.tolist() == [0, UNKNOWN, 3, 1, KEPT, 5, 4]  # unchanged
-    assert mapper.sanitize_corpus(found).ids.tolist() == found.ids.tolist()  # nothing is left to do
+    assert mapper.sanitize_corpus(image).ids.tolist() == image.ids.tolist()  # nothing is left to do
 
 
 # --- Bad input ------------------------------------------------------------------------------------

@@ -59,21 +59,21 @@ TEXTS = ["the [MASK] sat", "[MASK] on cat", "snowball on [MASK]"]  # one per tar
 
 
 def test_single_pieces(encoder: Encoder) -> None:
-    found = single_pieces(encoder, WORDS)
-    assert [PIECES[each] if each != NONE else None for each in found] == [
+    ids = single_pieces(encoder, WORDS)
+    assert [PIECES[each] if each != NONE else None for each in ids] == [
         "cat", "dog", "fish", None, "the", "sat", "ran", None, "on", "mat"
     ]  # fmt: skip
 
 
 def test_the_guesses_are_the_ranking_of_the_masked_lm(encoder: Encoder) -> None:
-    found = MaskInference(EVERYTHING, WORDS, encoder).guess(OBSERVED, top=8)
+    guesses = MaskInference(EVERYTHING, WORDS, encoder).guess(OBSERVED, top=8)
     for row, text in enumerate(TEXTS):
         words, scores = ranked(encoder, text, SINGLE)
-        assert np.allclose(found.scores[row], scores, atol=0.05)
+        assert np.allclose(guesses.scores[row], scores, atol=0.05)
         close = np.abs(np.diff(scores)).min() < 0.1  # bfloat16 may exchange what is nearly equal
-        assert close or found.words[row].tolist() == words
-        assert set(found.words[row].tolist()) == set(SINGLE)
-    assert len({tuple(row) for row in found.words.tolist()}) > 1
+        assert close or guesses.words[row].tolist() == words
+        assert set(guesses.words[row].tolist()) == set(SINGLE)
+    assert len({tuple(row) for row in guesses.words.tolist()}) > 1
 
 
 def test_the_sanitized_word_itself_is_not_seen(encoder: Encoder) -> None:
@@ -105,20 +105,20 @@ def test_only_replaced_words_of_one_piece_are_guessed(encoder: Encoder) -> None:
 def test_possible_inputs_only(encoder: Encoder) -> None:
     attack = MaskInference(swapping(), WORDS, encoder, knows="support")
     assert attack.name == "mask-inference-support"
-    found = attack.guess(OBSERVED, top=3)
-    assert [sorted(set(row) - {NONE}) for row in found.words.tolist()] == [
+    guesses = attack.guess(OBSERVED, top=3)
+    assert [sorted(set(row) - {NONE}) for row in guesses.words.tolist()] == [
         [CAT, DOG],
         [FISH],  # of snowball's two inputs the other is snowball, two pieces
         [CAT, DOG],
     ]
-    assert (np.isneginf(found.scores) == (found.words == NONE)).all()
+    assert (np.isneginf(guesses.scores) == (guesses.words == NONE)).all()
     free = MaskInference(swapping(), WORDS, encoder).guess(OBSERVED, top=3)
     for row in (0, 2):
         each = (free.scores[row].tolist(), free.words[row].tolist())
         order = [word for word in free.words[row].tolist() if word != FISH]
-        assert found.words[row, :2].tolist() == order
+        assert guesses.words[row, :2].tolist() == order
         rest = [score for score, word in zip(*each, strict=True) if word != FISH]
-        assert np.allclose(found.scores[row, :2], rest)  # P(y|x) is not used
+        assert np.allclose(guesses.scores[row, :2], rest)  # P(y|x) is not used
 
 
 def test_the_likelihood_is_added(encoder: Encoder) -> None:
@@ -129,21 +129,21 @@ def test_the_likelihood_is_added(encoder: Encoder) -> None:
     attack = MaskInference(mechanism, WORDS, encoder, knows="likelihood")
     assert attack.name == "mask-bayes"
     target = np.array([1])  # where dog stands
-    found = attack.guess(OBSERVED, target, top=8)
+    guesses = attack.guess(OBSERVED, target, top=8)
     free = MaskInference(mechanism, WORDS, encoder).guess(OBSERVED, target, top=8)
     prior = dict(zip(free.words[0].tolist(), free.scores[0].tolist(), strict=True))
-    for word, score in zip(found.words[0].tolist(), found.scores[0].tolist(), strict=True):
+    for word, score in zip(guesses.words[0].tolist(), guesses.scores[0].tolist(), strict=True):
         if word != NONE:
             assert np.isclose(score, prior[word] + np.log(law[word, DOG]))
-    assert FISH in free.words and FISH not in found.words and (found.words == NONE).sum() == 1
+    assert FISH in free.words and FISH not in guesses.words and (guesses.words == NONE).sum() == 1
 
 
 @pytest.mark.parametrize("targets", [[5, 1], [3, 3, 1, 5]])
 def test_any_order_of_targets(encoder: Encoder, targets: list[int]) -> None:
     attack = MaskInference(EVERYTHING, WORDS, encoder)
-    every, some = attack.guess(OBSERVED, top=2), attack.guess(OBSERVED, np.array(targets), top=2)
+    every, subset = attack.guess(OBSERVED, top=2), attack.guess(OBSERVED, np.array(targets), top=2)
     place: IntArray = np.searchsorted(OBSERVED.targets, targets)
-    assert np.allclose(some.scores, every.scores[place], atol=0.05)
+    assert np.allclose(subset.scores, every.scores[place], atol=0.05)
 
 
 LONG = TableMechanism(LAW, np.array([SNOWBALL, XYZ]))

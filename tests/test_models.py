@@ -86,19 +86,19 @@ def test_states_and_gradients_at_some_positions(any_encoder: Encoder, exact: Non
     row, column = np.array([1, 0, 1]), np.array([rows.ids.shape[1] - 1, 1, 0])
     types = np.tile(np.arange(rows.ids.shape[1]) > 0, (2, 1))
     weights = [each for each in encoder.body.parameters() if each.requires_grad]
-    found = []
+    both = []
     for states in (
         encoder.states(rows, types=types)[row, column],
         encoder.states_at(rows, row, column, types=types),
     ):
         gradients = torch.autograd.grad(states.square().sum(), weights, allow_unused=True)
-        found.append([states, *(each for each in gradients if each is not None)])
-    assert len(found[0]) == len(found[1])
-    for whole, packed in zip(*found, strict=True):
+        both.append([states, *(each for each in gradients if each is not None)])
+    assert len(both[0]) == len(both[1])
+    for whole, packed in zip(*both, strict=True):
         assert torch.allclose(whole, packed, atol=1e-4, rtol=1e-4)
     noisy = any_encoder.clone(dropout=0.5)
     noisy.model.train()
-    assert not torch.allclose(noisy.states_at(rows, row, column, types=types), found[0][0])
+    assert not torch.allclose(noisy.states_at(rows, row, column, types=types), both[0][0])
 
 
 def test_what_stands_between_texts_is_what_the_tokenizer_writes(any_encoder: Encoder) -> None:
@@ -174,9 +174,9 @@ def test_states_are_pooled_as_by_a_sentence_transformer(any_encoder: Encoder) ->
     whole = SentenceTransformer(modules=modules, device="cpu").eval()
     types = np.tile(np.arange(rows.ids.shape[1]) > 0, (2, 1))
     with torch.inference_mode():
-        found = encoder.pooled(rows, types=types)
+        pooled = encoder.pooled(rows, types=types)
         expected = whole(encoder.inputs(rows, types=types))["sentence_embedding"]
-    assert torch.equal(found, expected) and found.shape == (len(rows.ids), encoder.width)
+    assert torch.equal(pooled, expected) and pooled.shape == (len(rows.ids), encoder.width)
     made = Classifier(encoder)
     parameters = [*whole.parameters(), *made.pooler.parameters(), *made.classifier.parameters()]
     assert list(map(id, made.parameters())) == list(map(id, parameters))

@@ -25,14 +25,14 @@ def test_lists_are_lower_case_single_words() -> None:
 
 
 def test_usage_counts_inside_sentences() -> None:
-    found = usage(TEXTS, {"kevin", "will", "grace", "paris", "o'brien", "absent", "nobody"})
+    usages = usage(TEXTS, {"kevin", "will", "grace", "paris", "o'brien", "absent", "nobody"})
     # "Kevin knows" begins a sentence, KEVIN is shouted; "'s" is no part of a name.
-    assert found["kevin"] == Usage(5, 4 / 5, 0)
-    assert found["will"] == Usage(5, 2 / 5, 0)
-    assert found["grace"] == Usage(3, 2 / 3, 0)
-    assert found["paris"] == Usage(4, 1.0, 3 / 4)
-    assert found["o'brien"] == Usage(2, 1.0, 0)
-    assert not found.keys() & {"absent", "nobody"}
+    assert usages["kevin"] == Usage(5, 4 / 5, 0)
+    assert usages["will"] == Usage(5, 2 / 5, 0)
+    assert usages["grace"] == Usage(3, 2 / 3, 0)
+    assert usages["paris"] == Usage(4, 1.0, 3 / 4)
+    assert usages["o'brien"] == Usage(2, 1.0, 0)
+    assert not usages.keys() & {"absent", "nobody"}
 
 
 def test_only_capitals_count_as_placed() -> None:
@@ -40,7 +40,7 @@ def test_only_capitals_count_as_placed() -> None:
 
 
 def test_names_by_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    for fewest, capital, placed, found in (
+    for fewest, capital, placed, expected in (
         (2, 0.7, 0.5, {"kevin", "o'brien"}),
         (3, 0.7, 0.5, {"kevin"}),
         (2, 0.7, 0.75, {"kevin", "o'brien", "paris"}),
@@ -50,7 +50,7 @@ def test_names_by_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         for name, value in (("FEWEST", fewest), ("CAPITAL", capital), ("PLACED", placed)):
             monkeypatch.setattr(names, name, value)
-        assert person_names(TEXTS) == found
+        assert person_names(TEXTS) == expected
 
 
 def test_the_default_rule_on_repeated_use() -> None:

@@ -43,11 +43,11 @@ def squared(row: FloatArray, query: FloatArray) -> Fraction:
     )
 
 
-def assert_nearest(table: FloatArray, queries: FloatArray, k: int, ids: Any, found: Any) -> None:
+def assert_nearest(table: FloatArray, queries: FloatArray, k: int, ids: Any, reported: Any) -> None:
     """Ids and distances are the k nearest, but for ties that float64 cannot break."""
     rows = np.asarray(table, dtype=np.float32)
-    assert ids.shape == found.shape == (len(queries), k) and ids.dtype == np.int64
-    for query, chosen, distances in zip(queries, ids.tolist(), found, strict=True):
+    assert ids.shape == reported.shape == (len(queries), k) and ids.dtype == np.int64
+    for query, chosen, distances in zip(queries, ids.tolist(), reported, strict=True):
         true = [squared(row, query) for row in rows]
         order = sorted(range(len(rows)), key=lambda row: (true[row], row))
         assert len(set(chosen)) == k
@@ -61,11 +61,11 @@ def assert_nearest(table: FloatArray, queries: FloatArray, k: int, ids: Any, fou
 
 def long_nearest(table: FloatArray, queries: FloatArray, k: int = 1) -> Any:
     rows = np.asarray(table, dtype=np.float32).astype(np.longdouble)
-    found = [
+    nearest = [
         np.argsort(((rows - query) ** 2).sum(1), kind="stable")[:k]
         for query in queries.astype(np.longdouble)
     ]
-    return np.array(found)
+    return np.array(nearest)
 
 
 # --- The exact search -------------------------------------------------------------------------
@@ -114,10 +114,10 @@ def test_sizes_of_any_kind(size: int, dimension: int) -> None:
     k = min(size, 7)
     expected = long_nearest(table, queries, k)
     answers = [ExactSearch(table, precision=p).nearest(queries, k) for p in PRECISIONS]
-    for ids, found in answers:
+    for ids, distances in answers:
         np.testing.assert_array_equal(ids, expected)
-        np.testing.assert_array_equal(found, answers[0][1])
-        assert (np.diff(found) >= 0).all()
+        np.testing.assert_array_equal(distances, answers[0][1])
+        assert (np.diff(distances) >= 0).all()
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -157,9 +157,9 @@ def test_queries_so_far_away_that_distances_are_equal() -> None:
     by_distance = [np.linalg.norm(table - query, axis=1).argmin() for query in queries]
     assert (by_distance != expected[:, 0]).sum() > 20  # float64 distances go wrong here
     for precision in PRECISIONS:
-        ids, found = ExactSearch(table, precision=precision).nearest(queries)
+        ids, distances = ExactSearch(table, precision=precision).nearest(queries)
         np.testing.assert_array_equal(ids, expected)
-        assert np.isfinite(found).all()
+        assert np.isfinite(distances).all()
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -167,17 +167,17 @@ def test_large_norms_with_tiny_gaps(precision: Any) -> None:
     steps = np.random.default_rng(0).integers(0, 6, (400, 5))
     table = (1e4 + steps * 2.0**-10).astype(np.float32)  # neighbours in float32
     queries = table[::20] + normal(20, 5, scale=1e-3)
-    ids, found = ExactSearch(table, precision=precision).nearest(queries, 3)
-    assert_nearest(table, queries, 3, ids, found)
+    ids, distances = ExactSearch(table, precision=precision).nearest(queries, 3)
+    assert_nearest(table, queries, 3, ids, distances)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("row", [[0.0, 0.0], [1e4, -3.3], [1e-30, 0.0]])
 def test_equal_rows_are_ranked_by_their_number(precision: Any, row: list[float]) -> None:
     search = ExactSearch(np.array([row] * 77), precision=precision, group=8)
-    ids, found = search.nearest(np.array([[0.0, 1.0], row]), 77)
+    ids, distances = search.nearest(np.array([[0.0, 1.0], row]), 77)
     np.testing.assert_array_equal(ids, [range(77)] * 2)
-    np.testing.assert_array_equal(found[1], found[1, 0])
+    np.testing.assert_array_equal(distances[1], distances[1, 0])
 
 
 def test_many_equal_rows_take_no_extra_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,13 +206,13 @@ def test_rows_at_least_as_near_as_a_given_row(
     rows = search.table.rows[:size].double().numpy()
     distance = np.linalg.norm(queries[:, None] - rows, axis=2)
     wanted = distance <= distance[np.arange(len(queries)), than][:, None]
-    found = np.zeros_like(wanted)
-    found[query, row] = True
-    assert found[wanted].all()
+    returned = np.zeros_like(wanted)
+    returned[query, row] = True
+    assert returned[wanted].all()
     wide = 1.02 if precision == "bf16" else 1.00001
     if not offset:
         assert (distance <= wide * distance[np.arange(len(queries)), than][:, None])[
-            found
+            returned
         ].mean() > 0.9
 
 
@@ -238,10 +238,10 @@ def test_rows_that_only_the_shift_of_the_scores_could_lose() -> None:
     than = np.random.default_rng(2).integers(0, len(table), len(queries))
     search = ExactSearch(table, precision="bf16", group=1)
     assert not search.table.group_residual.any()
-    found = np.zeros(scores.shape, dtype=bool)
+    returned = np.zeros(scores.shape, dtype=bool)
     row, query = search.as_near(torch.from_numpy(queries), torch.from_numpy(than))
-    found[query, row] = True
-    assert found[scores >= scores[np.arange(len(queries)), than][:, None]].all()
+    returned[query, row] = True
+    assert returned[scores >= scores[np.arange(len(queries)), than][:, None]].all()
 
 
 def contest(rivals: FloatArray, query: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -338,8 +338,8 @@ def test_rows_that_float64_distances_cannot_tell_apart_are_ranked_by_number() ->
     for precision in PRECISIONS:
         search = ExactSearch(table, precision=precision, group=1)
         for k, expected in ((1, [0]), (2, [0, 1])):
-            ids, found = search.nearest(np.array([[-2.0, 0.0], [2.0, 0.0]]), k)
-            assert ids.tolist() == [expected] * 2 and (found == 2).all()
+            ids, distances = search.nearest(np.array([[-2.0, 0.0], [2.0, 0.0]]), k)
+            assert ids.tolist() == [expected] * 2 and (distances == 2).all()
 
 
 def test_a_bound_without_the_rounding_of_rows_and_queries_is_caught(
@@ -394,13 +394,13 @@ def test_distances_are_exact_even_between_rows_that_nearly_coincide() -> None:
     true = np.sqrt(((long[:, None] - long[None]) ** 2).sum(2)).astype(np.float64)
     rows = np.array([5, 0, 119, 1])
     columns = np.array([0, 1, 4, 5, 60, 119])
-    found = Distances(table)
-    np.testing.assert_allclose(found.to(np.arange(120)).numpy(), true, rtol=1e-9, atol=1e-13)
+    distances = Distances(table)
+    np.testing.assert_allclose(distances.to(np.arange(120)).numpy(), true, rtol=1e-9, atol=1e-13)
     np.testing.assert_allclose(
-        found.to(rows, columns).numpy(), true[np.ix_(rows, columns)], rtol=1e-9, atol=1e-13
+        distances.to(rows, columns).numpy(), true[np.ix_(rows, columns)], rtol=1e-9, atol=1e-13
     )
-    assert (np.diag(found.to(np.arange(120)).numpy()) == 0).all()
-    assert found.to(np.array([0])).numpy()[0, 1] == 0
+    assert (np.diag(distances.to(np.arange(120)).numpy()) == 0).all()
+    assert distances.to(np.array([0])).numpy()[0, 1] == 0
     # The product form alone errs far more: the same comparison refuses it.
     x = table.astype(np.float64)
     x -= x.mean(0)
@@ -412,12 +412,12 @@ def test_distances_are_sent_as_the_vectors_that_they_are_made_from() -> None:
     """What several things share is sent once, and is the same for all of them again."""
     table = normal(60, 5).astype(np.float32)
     whole, rows = Distances(table), np.arange(60)
-    some = whole.towards(np.array([1, 4, 59]))
+    towards = whole.towards(np.array([1, 4, 59]))
     assert whole.__reduce__() == (Distances, (table,))
-    copied, selected = deepcopy((whole, some))
+    copied, selected = deepcopy((whole, towards))
     assert copied is not whole and selected.distances is copied
     np.testing.assert_array_equal(copied.to(rows).numpy(), whole.to(rows).numpy())
-    np.testing.assert_array_equal(selected(rows).numpy(), some(rows).numpy())
+    np.testing.assert_array_equal(selected(rows).numpy(), towards(rows).numpy())
 
 
 def test_ranks_count_the_rows_that_are_nearer() -> None:
@@ -446,17 +446,17 @@ every_index = pytest.mark.parametrize("name", INDEXES)
 @pytest.mark.parametrize("k", [1, 5, 400])
 def test_an_index_answers_ids_with_their_distances_nearest_first(name: str, k: int) -> None:
     search = INDEXES[name]()
-    ids, found = search.nearest(QUERIES, k)
-    assert ids.shape == found.shape == (50, k) and ids.dtype == np.int64
+    ids, distances = search.nearest(QUERIES, k)
+    assert ids.shape == distances.shape == (50, k) and ids.dtype == np.int64
     assert (search.size, search.dimension) == TABLE.shape
     held = ids >= 0
     assert held.all() or name != "flat"
     assert not held.all() or name != "ivf" or k < 400
     assert held[:, 0].all() and (held[:, :-1] >= held[:, 1:]).all()  # -1 only at the end
     true = np.linalg.norm(TABLE[ids].astype(np.float64) - QUERIES[:, None], axis=2)
-    np.testing.assert_allclose(found[held], true[held], rtol=1e-12)
-    assert (found[~held] == np.inf).all()
-    assert (np.diff(np.where(held, found, 1e9)) >= -1e-5).all()
+    np.testing.assert_allclose(distances[held], true[held], rtol=1e-12)
+    assert (distances[~held] == np.inf).all()
+    assert (np.diff(np.where(held, distances, 1e9)) >= -1e-5).all()
     assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in ids)
 
 
@@ -467,8 +467,8 @@ def test_a_flat_index_is_the_exact_search() -> None:
 
 def recall(search: Search, exact: Search, queries: FloatArray, k: int) -> float:
     """Share of the exact k nearest that `search` finds."""
-    found, truth = search.nearest(queries, k)[0], exact.nearest(queries, k)[0]
-    return float((found[:, :, None] == truth[:, None, :]).any(1).mean())
+    returned, truth = search.nearest(queries, k)[0], exact.nearest(queries, k)[0]
+    return float((returned[:, :, None] == truth[:, None, :]).any(1).mean())
 
 
 @pytest.mark.parametrize(

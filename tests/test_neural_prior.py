@@ -85,13 +85,13 @@ def all_sentences(
     made: NeuralChannel, observed: Observed, document: int
 ) -> tuple[list[list[int]], FloatArray, Candidates]:
     """All sentences that a document may have been, with ln of their weights, the slow way."""
-    found, corpus = made.lattice.decode(observed).keep(made.lattice.kept), observed.corpus
+    candidates, corpus = made.lattice.decode(observed).keep(made.lattice.kept), observed.corpus
     tokens = range(*corpus.offsets[document : document + 2].tolist())
     prompt = made.generator.tokenizer.decode(made.prompt[1:])
     paths = list(
         itertools.product(
             *(
-                range(*found.offsets[token : token + 2]) if observed.sanitized[token] else [-1]
+                range(*candidates.offsets[token : token + 2]) if observed.sanitized[token] else [-1]
                 for token in tokens
             )
         )
@@ -99,17 +99,17 @@ def all_sentences(
     texts, log_q = [], []
     for path in paths:
         names = [
-            WORDS[found.words[candidate]]
+            WORDS[candidates.words[candidate]]
             if candidate >= 0
             else corpus.kept.get(token, WORDS[corpus.ids[token]])
             for token, candidate in zip(tokens, path, strict=True)
         ]
         texts.append(written(names) + "\n")
         log_q.append(
-            sum(np.log(found.posterior[candidate]) for candidate in path if candidate >= 0)
+            sum(np.log(candidates.posterior[candidate]) for candidate in path if candidate >= 0)
         )
     likelihood = made.generator.log_likelihood(texts, after=prompt)
-    return [list(path) for path in paths], np.array(log_q) + made.weight * likelihood, found
+    return [list(path) for path in paths], np.array(log_q) + made.weight * likelihood, candidates
 
 
 @pytest.mark.parametrize("weight", [0.3, 1.0])
@@ -126,20 +126,20 @@ def test_a_wide_beam_sums_over_all_sentences(
     got = made.decode(observed)
     farthest = 0.0
     for document in (0, 2):
-        paths, log_weights, found = all_sentences(made, observed, document)
+        paths, log_weights, candidates = all_sentences(made, observed, document)
         shares = np.exp(log_weights - log_weights.max())
         shares /= shares.sum()
-        expected = np.zeros(len(found.words))
+        expected = np.zeros(len(candidates.words))
         for path, share in zip(paths, shares, strict=True):
             for candidate in path:
                 expected[candidate] += share if candidate >= 0 else 0
         first, last = observed.corpus.offsets[document : document + 2]
         for token in range(first, last):
-            place = slice(*found.offsets[token : token + 2])
+            place = slice(*candidates.offsets[token : token + 2])
             if observed.sanitized[token]:
-                assert (got.words[place] == found.words[place]).all()
+                assert (got.words[place] == candidates.words[place]).all()
                 assert np.abs(got.posterior[place] - expected[place]).max() < 1e-4
-                farthest = max(farthest, np.abs(expected - found.posterior)[place].max())
+                farthest = max(farthest, np.abs(expected - candidates.posterior)[place].max())
     assert farthest > 0.05  # the model has a say
 
 
@@ -161,12 +161,12 @@ def test_a_narrow_beam_keeps_true_weights(generator: Generator, monkeypatch: Any
         made.decode(observed)
         assert len(kept) == 2  # the document without a target is not searched
         for document, (sentences, scores) in zip((0, 2), kept, strict=True):
-            paths, log_weights, found = all_sentences(made, observed, document)
+            paths, log_weights, candidates = all_sentences(made, observed, document)
             assert scores.shape == (beam,)
             known = {tuple(path): weight for path, weight in zip(paths, log_weights, strict=True)}
             first, last = observed.corpus.offsets[document : document + 2].tolist()
             is_target = observed.sanitized[first:last]
-            starts = found.offsets[first:last][is_target]
+            starts = candidates.offsets[first:last][is_target]
             for taken, score in zip(sentences, scores, strict=True):
                 path = np.full(last - first, -1)
                 path[is_target] = starts + taken[-len(starts) :]
@@ -210,8 +210,8 @@ def test_trust(generator: Generator) -> None:
     mixed = attack(generator, trust=0.25).decode(observed)
     assert np.allclose(mixed.posterior, 0.25 * got.posterior + 0.75 * lattice.posterior)
     token = np.repeat(np.arange(len(got.counts)), got.counts)
-    for found in (got, mixed):
-        assert np.allclose(np.bincount(token, found.posterior), 1)
+    for candidates in (got, mixed):
+        assert np.allclose(np.bincount(token, candidates.posterior), 1)
 
 
 def test_targets_choose_documents_and_rows(generator: Generator, monkeypatch: Any) -> None:
@@ -229,9 +229,9 @@ def test_targets_choose_documents_and_rows(generator: Generator, monkeypatch: An
 
     monkeypatch.setattr(NeuralChannel, "decode", remember)
     rows = [4, 5, 2]  # the last document, then two targets of the third, in this order
-    some = made.guess(observed, observed.targets[rows], top=4)
-    assert (some.words == every.words[rows]).all()
-    assert np.allclose(some.scores, every.scores[rows])
+    subset = made.guess(observed, observed.targets[rows], top=4)
+    assert (subset.words == every.words[rows]).all()
+    assert np.allclose(subset.scores, every.scores[rows])
     (part,) = decoded
     assert len(part.corpus) == 2 and "zorro" in part.corpus.kept.values()
     assert made.guess(observed, np.zeros(0, np.int64), top=2).words.shape == (0, 2)

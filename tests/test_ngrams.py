@@ -93,13 +93,13 @@ def assert_same_law(model: NGrams, reference: Plain) -> None:
     for history in product(*pasts):
         if lexicon.start in history[1:] and history[: model.order - 1][0] != lexicon.start:
             continue  # a start after a word does not occur
-        found = model.probability(
+        probabilities = model.probability(
             events, np.tile(np.array(history, dtype=np.int64), (len(events), 1))
         )
         named = tuple(names.get(word, word) for word in history)
         expected = [reference.probability(names.get(e, e), named) for e in events.tolist()]
-        np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=str(history))
-        assert found.sum() == pytest.approx(1, abs=1e-12) and (found > 0).all()
+        np.testing.assert_allclose(probabilities, expected, rtol=1e-12, err_msg=str(history))
+        assert probabilities.sum() == pytest.approx(1, abs=1e-12) and (probabilities > 0).all()
 
 
 DOCUMENTS = [[0, 1], [0, 1, 2], [0, 2], [1]]
@@ -122,9 +122,9 @@ def test_bigrams_by_hand() -> None:
     np.testing.assert_allclose(
         model.probability(np.arange(5), start), seen + (5 / 3 + 1 / 3) / 4 * unigram
     )
-    found = model.parts(np.array([1, 2, 0, 0]), np.array([[0], [0], [0], [lexicon.unknown]]))
-    np.testing.assert_allclose(found[0], np.array([2 - 5 / 3, 1 - 1 / 3, 0, 0]) / [3, 3, 3, 1])
-    np.testing.assert_allclose(found[1], [2 / 3, 2 / 3, 2 / 3, 1])  # unseen: all by backoff
+    parts = model.parts(np.array([1, 2, 0, 0]), np.array([[0], [0], [0], [lexicon.unknown]]))
+    np.testing.assert_allclose(parts[0], np.array([2 - 5 / 3, 1 - 1 / 3, 0, 0]) / [3, 3, 3, 1])
+    np.testing.assert_allclose(parts[1], [2 / 3, 2 / 3, 2 / 3, 1])  # unseen: all by backoff
 
 
 def test_after_the_start_of_a_sentence_counts_are_raw() -> None:
@@ -249,8 +249,8 @@ def test_a_table_is_a_dictionary_whatever_collides(
         asked = np.array([*others, *sorted(keys), *[k + 1 for k in keys]], dtype=np.int64)
         expected = [known.get(key, -7.0) for key in asked.tolist()]
         assert table.get(asked, -7.0).tolist() == expected
-        where, found = table.find(asked)
+        where, stored = table.find(asked)
         assert where.tolist() == [i for i, key in enumerate(asked.tolist()) if key in known]
-        assert found.tolist() == [value for value in expected if value != -7.0]
+        assert stored.tolist() == [value for value in expected if value != -7.0]
         square = np.array([[0, 5], [7, 9]])
         assert table.get(square, 0.0).shape == (2, 2)

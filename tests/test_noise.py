@@ -270,8 +270,8 @@ def test_the_output_has_the_drawn_rank_around_the_word_that_madlib_draws(
     ranks = repair.ranks(len(ids), rng)
     points = np.concatenate(list(repair.madlib.noisy_vectors(ids, rng)))
     words = ExactSearch(table.vectors).nearest(points)[0][:, 0]
-    found = ranks_around(table, table.vectors[words], outputs)
-    assert (found == ranks).all() and len(set(ranks)) == 60
+    measured = ranks_around(table, table.vectors[words], outputs)
+    assert (measured == ranks).all() and len(set(ranks)) == 60
     for wrong in (points, table.vectors[ids]):  # the noisy vector, the input
         assert (ranks_around(table, wrong, outputs) == ranks).mean() < 0.8
 

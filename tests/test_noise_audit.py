@@ -40,12 +40,12 @@ def test_two_words_on_a_line_are_kept_as_often_as_the_formula_says(share: float)
     words = np.array([0, 1])
     ranks = noise.ranks_around(madlib, words)
     assert ranks.tolist() == [[0, 1], [1, 0]]
-    found = noise._simulated(
+    counts = noise._simulated(
         madlib, words, ranks, 20_000, np.array([share]), np.random.default_rng(1)
     )
     kept = 1 - np.exp(-1.5 / share) / 2
-    assert abs(found[0, 0] / 40_000 - kept) < 5 * np.sqrt(kept * (1 - kept) / 40_000)
-    assert found.sum() == 40_000
+    assert abs(counts[0, 0] / 40_000 - kept) < 5 * np.sqrt(kept * (1 - kept) / 40_000)
+    assert counts.sum() == 40_000
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_an_interval_misses_no_more_often_than_it_says() -> None:
     madlib, missed, broken = MADLIB().with_epsilon(3.0), 0, 0
     for seed in range(200):
         counts = counted(madlib, WORDS, 60, seed)
-        found = released_noise(madlib, WORDS, counts, confidence=0.9, seed=seed)
-        missed += not found.low <= 1 <= found.high
+        released = released_noise(madlib, WORDS, counts, confidence=0.9, seed=seed)
+        missed += not released.low <= 1 <= released.high
         if seed % 4 == 0:
             sure = released_noise(madlib, WORDS, counts, seed=seed)
             broken += not sure.low <= 1 <= sure.high
-            assert sure.low < found.low < found.high < sure.high
+            assert sure.low < released.low < released.high < sure.high
     assert missed <= stats.binom.isf(0.001, 200, 0.1) and broken <= 2
 
 
@@ -111,21 +111,21 @@ def test_less_noise_is_caught_from_the_share_that_is_stated() -> None:
 @pytest.mark.parametrize("share", [0.5, 0.8, 1.25, 2.0])
 def test_the_share_of_the_noise_is_found(share: float) -> None:
     wrong = lacking(MADLIB().with_epsilon(3.0), share)
-    found = released_noise(wrong, WORDS, counted(wrong, WORDS, 2000, 4))
-    assert 0.85 * share < found.low < share < found.high < 1.15 * share
+    released = released_noise(wrong, WORDS, counted(wrong, WORDS, 2000, 4))
+    assert 0.85 * share < released.low < share < released.high < 1.15 * share
 
 
 def test_too_few_draws_leave_the_noise_undecided() -> None:
     madlib = MADLIB().with_epsilon(3.0)
-    found = audit_noise_length(madlib, draw_words(madlib, WORDS, draws=5, seed=1))
-    assert found.verdict == "undecided" and found.caught_from is not None
-    assert found.caught_from < 0.8
+    audit = audit_noise_length(madlib, draw_words(madlib, WORDS, draws=5, seed=1))
+    assert audit.verdict == "undecided" and audit.caught_from is not None
+    assert audit.caught_from < 0.8
 
 
 def test_where_all_words_are_kept_nothing_is_known_of_the_noise() -> None:
     madlib = MADLIB().with_epsilon(1e4)
-    found = released_noise(madlib, WORDS, counted(madlib, WORDS, 100, 1))
-    assert (found.low, found.caught_from) == (0.0, 0.0) and found.high > 1
+    released = released_noise(madlib, WORDS, counted(madlib, WORDS, 100, 1))
+    assert (released.low, released.caught_from) == (0.0, 0.0) and released.high > 1
     audit = audit_noise_length(madlib, draw_words(madlib, WORDS, draws=100, seed=1))
     assert audit.verdict == "undecided" and audit.excess == np.inf
 
@@ -135,8 +135,8 @@ def test_what_is_not_simulated_says_so() -> None:
     assert not noise.is_simulated(santext)
     with pytest.raises(InvalidInput, match="mechanism: got santext, expected noise"):
         released_noise(santext, WORDS, np.ones((10, 150), dtype=np.int64))
-    found = audit_words(santext, draw_words(santext, [0, 1], draws=100, seed=1))
-    assert found.noise is None and found.caught_from is None
+    audit = audit_words(santext, draw_words(santext, [0, 1], draws=100, seed=1))
+    assert audit.noise is None and audit.caught_from is None
     told = audit_words(MADLIB(), draw_words(MADLIB(), [0, 1], draws=100, seed=1))
     assert told.noise is not None and told.caught_from is not None
 
@@ -152,9 +152,9 @@ def test_laplace_noise_has_the_law_of_gamma(width: int) -> None:
         inside = int((share * draws <= radius).sum())
         expected = gammainc(width, radius / share)
         assert inside / 1e5 == pytest.approx(expected, abs=5 * np.sqrt(0.25 / 1e5))
-        found = noise.laplace_noise(inside, 100_000, width)
-        assert found.low < share < found.high and found.high / found.low < 1.1
-        assert found.caught_from > 0.95
+        released = noise.laplace_noise(inside, 100_000, width)
+        assert released.low < share < released.high and released.high / released.low < 1.1
+        assert released.caught_from > 0.95
 
 
 # --- What is kept -----------------------------------------------------------------------------

@@ -107,14 +107,16 @@ def enumerated(
 def assert_posterior(
     attack: NoisyChannel, observed: Observed, expected: dict[int, dict[int, float]]
 ) -> None:
-    made = attack.guess(observed, top=3)
+    guesses = attack.guess(observed, top=3)
     assert observed.targets.tolist() == list(expected)
     for row, law in enumerate(expected.values()):
-        found = dict(zip(made.words[row].tolist(), made.scores[row].tolist(), strict=True))
-        assert {word for word in found if word != NONE} == set(law)
+        posterior = dict(
+            zip(guesses.words[row].tolist(), guesses.scores[row].tolist(), strict=True)
+        )
+        assert {word for word in posterior if word != NONE} == set(law)
         for word, probability in law.items():
-            assert found[word] == pytest.approx(probability, rel=1e-10, abs=1e-12)
-    assert (made.scores[:, 1:] <= made.scores[:, :-1]).all()
+            assert posterior[word] == pytest.approx(probability, rel=1e-10, abs=1e-12)
+    assert (guesses.scores[:, 1:] <= guesses.scores[:, :-1]).all()
 
 
 def check(attack: NoisyChannel, order: int, weight: float = 1.0, observed: Any = OBSERVED) -> None:
@@ -256,9 +258,9 @@ def test_form(order: int, decoding: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     assert every.words.shape == every.scores.shape == (len(OBSERVED.targets), 5)
     assert (every.words[:, 3:] == NONE).all() and np.isneginf(every.scores[:, 3:]).all()
     np.testing.assert_allclose(every.scores[:, :3].sum(1), 1)
-    some = attack.guess(OBSERVED, OBSERVED.targets[[3, 0, 3]], top=2)
-    np.testing.assert_array_equal(some.words, every.words[[3, 0, 3], :2])
-    np.testing.assert_array_equal(some.scores, every.scores[[3, 0, 3], :2])
+    subset = attack.guess(OBSERVED, OBSERVED.targets[[3, 0, 3]], top=2)
+    np.testing.assert_array_equal(subset.words, every.words[[3, 0, 3], :2])
+    np.testing.assert_array_equal(subset.scores, every.scores[[3, 0, 3], :2])
     assert attack.guess(OBSERVED, np.array([], dtype=int), top=2).words.shape == (0, 2)
     for empty in (corpus([]), corpus([[], []]), corpus([[3, 3], [KEPT]], {2: "!"})):
         nothing = Observed(empty, np.zeros(len(empty.ids), dtype=bool))
@@ -280,9 +282,9 @@ def test_a_document_beyond_what_is_held_at_once_is_read_in_parts(
     apart = corpus([[word] for document in ids for word in document])
     expected = attack.guess(Observed(apart, np.ones(5, dtype=bool)), top=3)
     monkeypatch.setattr(noisy_channel, "_LONGEST", 1)
-    found = attack.guess(Observed(corpus(ids), np.ones(5, dtype=bool)), top=3)
-    np.testing.assert_array_equal(found.words, expected.words)
-    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-12)
+    guesses = attack.guess(Observed(corpus(ids), np.ones(5, dtype=bool)), top=3)
+    np.testing.assert_array_equal(guesses.words, expected.words)
+    np.testing.assert_allclose(guesses.scores, expected.scores, rtol=1e-12)
 
 
 def test_likelihoods_that_differ_by_hundreds_of_orders_of_magnitude() -> None:
@@ -358,8 +360,8 @@ def test_the_tuned_weight_gives_the_truth_the_highest_probability() -> None:
     model, grid = model_of(2), (0.0, 0.3, 0.7, 1.0)
 
     def chance_of_truth(weight: float) -> np.ndarray:
-        made = NoisyChannel(CHANNEL, model=model, weight=weight).guess(rehearsal, top=3)
-        return np.asarray(made.scores[made.words == shadow.ids[:, None]])
+        guesses = NoisyChannel(CHANNEL, model=model, weight=weight).guess(rehearsal, top=3)
+        return np.asarray(guesses.scores[guesses.words == shadow.ids[:, None]])
 
     chances = [chance_of_truth(weight) for weight in grid]
     best, wrong = (
@@ -368,8 +370,8 @@ def test_the_tuned_weight_gives_the_truth_the_highest_probability() -> None:
     )
     assert best != wrong  # the mean probability rewards boldness
     assert tuned_weight(CHANNEL, model, rehearsal, shadow, weights=grid) == best
-    some = np.array([0, 4, 5])
-    assert tuned_weight(CHANNEL, model, rehearsal, shadow, some, weights=grid) in grid
+    targets = np.array([0, 4, 5])
+    assert tuned_weight(CHANNEL, model, rehearsal, shadow, targets, weights=grid) in grid
 
 
 # --- Bad input ----------------------------------------------------------------------------------

@@ -47,8 +47,8 @@ def curves(ax: Axes) -> dict[str, list[list[float]]]:
 
 
 def listed(table: pd.DataFrame) -> list[list[float]]:
-    found: list[list[float]] = table.round(9).to_numpy().tolist()
-    return found
+    rows: list[list[float]] = table.round(9).to_numpy().tolist()
+    return rows
 
 
 # --- Notebook 03 --------------------------------------------------------------------------------
@@ -59,8 +59,8 @@ CORPORA = ("rotten-tomatoes", "imdb")
 def points(ax: Axes, *, hollow: bool) -> list[float]:
     """Where single markers stand along x, ascending."""
     single = [line for line in ax.lines if len(line.get_xdata()) == 1]
-    found = [line for line in single if line.get_marker() not in ("|", "_", "None", "")]
-    chosen = [line for line in found if (line.get_markerfacecolor() == "white") == hollow]
+    marked = [line for line in single if line.get_marker() not in ("|", "_", "None", "")]
+    chosen = [line for line in marked if (line.get_markerfacecolor() == "white") == hollow]
     return sorted(float(np.asarray(line.get_xdata())[0]) for line in chosen)
 
 
@@ -85,12 +85,12 @@ def test_the_oracle_is_drawn_beside_the_papers() -> None:
     assert values.index.is_unique and values.notna().all()
     assert values["high-freq", "imdb", "mrr"] == 0.63
     assert values["2-random", "rotten-tomatoes", "pr5"] == 0.97
-    found = table(corpus=CORPORA, kind=kinds, measure=(*measures, "token_success"))
-    figure = lossy_figures.oracle(found, paper, SAID)
+    rows = table(corpus=CORPORA, kind=kinds, measure=(*measures, "token_success"))
+    figure = lossy_figures.oracle(rows, paper, SAID)
     drawn(figure)
     for ax, (corpus, each) in zip(figure.axes, product(CORPORA, measures), strict=True):
         asked = f"corpus == '{corpus}' and measure == '{each}' and kind in {kinds}"
-        assert points(ax, hollow=False) == sorted(found.query(asked)["value"])
+        assert points(ax, hollow=False) == sorted(rows.query(asked)["value"])
         assert points(ax, hollow=True) == sorted(paper.query(asked)["value"])
 
 
@@ -107,14 +107,14 @@ LEVELS: dict[str, tuple[float, ...]] = {
 
 def test_plane_draws_every_setting_in_the_order_of_levels() -> None:
     outputs = [columns_of(name, level) for name, levels in LEVELS.items() for level in levels]
-    found = table(target=[*RANDOM], output=outputs)
+    rows = table(target=[*RANDOM], output=outputs)
     clean = table(target=[*RANDOM], output=[columns_of("clean", 0.0)])
-    whole = pd.concat([clean, found, found.assign(mechanism="tem-300d")])
+    whole = pd.concat([clean, rows, rows.assign(mechanism="tem-300d")])
     figure = dp_prompt_figures.plane(whole, [*LEVELS], RANDOM, SAID)
     drawn(figure)
     (ax,) = figure.axes
     for name in LEVELS:
-        part = found[found["mechanism"] == name].sort_values("level")
+        part = rows[rows["mechanism"] == name].sort_values("level")
         both = part.pivot(index="level", columns="target", values="value")
         assert curves(ax)[dp_prompt_figures._name(name)] == listed(both[[*RANDOM]])
     words = [name for name in LEVELS if not name.startswith("dp-prompt")]
@@ -125,21 +125,21 @@ def test_plane_draws_every_setting_in_the_order_of_levels() -> None:
 
 def test_ledger_writes_every_cell() -> None:
     outputs = [columns_of(*each) for each in (("clean", 0.0), ("madlib", 8), ("dp-prompt", 0.75))]
-    found = table(output=outputs, feature=("length", "case", "unknown words", "all"))
-    figure = dp_prompt_figures.ledger(found, RANDOM, SAID)
+    rows = table(output=outputs, feature=("length", "case", "unknown words", "all"))
+    figure = dp_prompt_figures.ledger(rows, RANDOM, SAID)
     drawn(figure)
-    assert [text.get_text() for text in figure.axes[0].texts] == [f"{v:.2f}" for v in found.value]
+    assert [text.get_text() for text in figure.axes[0].texts] == [f"{v:.2f}" for v in rows.value]
 
 
 def test_repeated_draws_every_attacker_and_names_the_strongest() -> None:
     outputs = [columns_of("madlib", 8), columns_of("dp-prompt-clipped", 0.75)]
-    found = table(k=(1, 30, 10, 3), access=tuple(dp_prompt_figures.READ), output=outputs)
-    figure = dp_prompt_figures.repeated(found, RANDOM)
+    rows = table(k=(1, 30, 10, 3), access=tuple(dp_prompt_figures.READ), output=outputs)
+    figure = dp_prompt_figures.repeated(rows, RANDOM)
     drawn(figure)
     (ax,) = figure.axes
     called = {"madlib": "MADLIB, ε 8", "dp-prompt-clipped": "clipped DP-Prompt, T 0.75"}
     for name, written in called.items():
-        own = found[found["mechanism"] == name]
+        own = rows[rows["mechanism"] == name]
         for access, (told, _) in dp_prompt_figures.READ.items():
             part = own[own["access"] == access]
             assert curves(ax)[f"{written}: {told}"] == listed(part.sort_values("k")[["k", "value"]])
@@ -155,20 +155,20 @@ EPSILONS = [f"{each:g}" for each in GRID]
 
 def check_bars(ax: Axes, expected: pd.DataFrame) -> None:
     """Value, low and high of every marker with an interval, in the order drawn."""
-    found = []
+    bars = []
     for line, _, (segments,) in ax.containers:
         for point, ends in zip(line.get_xydata(), segments.get_segments(), strict=True):
             axis = int(ends[0, 0] == ends[1, 0])  # 1: the bar is upright
-            found.append((point[axis], *ends[:, axis]))
-    np.testing.assert_allclose(found, expected[["value", "low", "high"]])
+            bars.append((point[axis], *ends[:, axis]))
+    np.testing.assert_allclose(bars, expected[["value", "low", "high"]])
 
 
 def test_knee_draws_the_difference() -> None:
-    found = table(what=("predicted", "measured", "difference"), epsilon=GRID)
-    figure = slm_utility_figures.knee(found, SAID)
+    rows = table(what=("predicted", "measured", "difference"), epsilon=GRID)
+    figure = slm_utility_figures.knee(rows, SAID)
     drawn(figure)
     (ax,) = figure.axes
-    check_bars(ax, found[found["what"] == "difference"])
+    check_bars(ax, rows[rows["what"] == "difference"])
     assert [text.get_text() for text in ax.get_xticklabels()] == EPSILONS
 
 
@@ -192,9 +192,9 @@ def test_distributions_draw_boxes() -> None:
 
 
 def test_losses_draw_every_curve() -> None:
-    found = table(what=("changed", "text", "small", "large"), epsilon=GRID)
-    figure = slm_utility_figures.losses(found, SAID)
+    rows = table(what=("changed", "text", "small", "large"), epsilon=GRID)
+    figure = slm_utility_figures.losses(rows, SAID)
     drawn(figure)
-    for what, part in found.groupby("what"):
+    for what, part in rows.groupby("what"):
         line = curves(figure.axes[0])[slm_utility_figures.LOOKS[what].label]
         assert line == listed(part[["epsilon", "value"]])

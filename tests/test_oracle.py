@@ -131,21 +131,21 @@ def test_all_mass_is_enumeration(generator: Generator, group: int) -> None:
     attack = OracleBeam(generator, mapper, mass=1.0, most=1000)
     seen = mapper.representative[truth]
     for _ in range(2):  # a search leaves nothing behind
-        found = search(attack, seen)
+        candidates = search(attack, seen)
         every = list(itertools.product(*(mapper.preimages(token) for token in seen.tolist())))
         expected = {text: log_of(generator, text) for text in every}
-        got = {
+        scores = {
             tuple(text): value
             for text, value in zip(
-                found.sequences.tolist(), found.log_probability.tolist(), strict=True
+                candidates.sequences.tolist(), candidates.log_probability.tolist(), strict=True
             )
         }
-        assert len(found.sequences) == len(every) == group**4
-        assert got.keys() == expected.keys()
-        assert max(abs(got[text] - expected[text]) for text in expected) < 1e-3
-        assert (np.diff(found.log_probability) <= 0).all()
-        assert (found.capped, found.kept) == (0, 1.0)
-        assert found.scored == sum(group**step for step in range(1, 5))
+        assert len(candidates.sequences) == len(every) == group**4
+        assert scores.keys() == expected.keys()
+        assert max(abs(scores[text] - expected[text]) for text in expected) < 1e-3
+        assert (np.diff(candidates.log_probability) <= 0).all()
+        assert (candidates.capped, candidates.kept) == (0, 1.0)
+        assert candidates.scored == sum(group**step for step in range(1, 5))
     assert np.std(list(expected.values())) > 0.5  # the model has a say
 
 
@@ -223,17 +223,17 @@ def _last_step_alone() -> Any:
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_the_cap_is_told(most: int) -> None:
     attack = OracleBeam(bigrams(LAW), PAIRS, mass=0.99, most=most)
-    found = search(attack, [1, 3, 5])
-    assert len(found.sequences) == most
+    candidates = search(attack, [1, 3, 5])
+    assert len(candidates.sequences) == most
     if most == 1:  # greedy: 1, then 14, then 146
-        assert found.sequences.tolist() == [[1, 4, 6]]
-        assert found.capped == 3 and found.kept == pytest.approx(0.6, abs=1e-4)
+        assert candidates.sequences.tolist() == [[1, 4, 6]]
+        assert candidates.capped == 3 and candidates.kept == pytest.approx(0.6, abs=1e-4)
     elif most == 2:  # both, then 23 and 14 of 0.28, then 235 and 146, 0.138 of 0.186
-        assert found.sequences.tolist() == [[2, 3, 5], [1, 4, 6]]
-        assert found.capped == 2 and found.kept == pytest.approx(0.20 / 0.28, abs=1e-4)
+        assert candidates.sequences.tolist() == [[2, 3, 5], [1, 4, 6]]
+        assert candidates.capped == 2 and candidates.kept == pytest.approx(0.20 / 0.28, abs=1e-4)
     else:  # both, then 24 as well, 0.25 of 0.28, then 246 (0.045), 0.183 of 0.236
-        assert found.sequences.tolist() == [[2, 3, 5], [1, 4, 6], [2, 4, 6]]
-        assert found.capped == 2 and found.kept == pytest.approx(0.183 / 0.236, abs=1e-4)
+        assert candidates.sequences.tolist() == [[2, 3, 5], [1, 4, 6], [2, 4, 6]]
+        assert candidates.capped == 2 and candidates.kept == pytest.approx(0.183 / 0.236, abs=1e-4)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5, 9])
@@ -314,18 +314,18 @@ def test_prune_leaves_a_constant_and_small_numbers_alone() -> None:
 
 def test_ranks_by_hand() -> None:
     many = [[1, number] for number in range(7)]
-    found = [result([1, 2], [3, 4]), result([1, 2], [3, 4]), result([5, 6]), result(*many)]
-    found.append(result([]))
+    results = [result([1, 2], [3, 4]), result([1, 2], [3, 4]), result([5, 6]), result(*many)]
+    results.append(result([]))
     truth = corpus([1, 2], [3, 4], [6, 5], [1, 5], [])
-    assert reciprocal_rank(found, truth).tolist() == [1, 1 / 2, 0, 1 / 6, 1]
-    assert among_first(found, truth).tolist() == [True, True, False, False, True]
+    assert reciprocal_rank(results, truth).tolist() == [1, 1 / 2, 0, 1 / 6, 1]
+    assert among_first(results, truth).tolist() == [True, True, False, False, True]
 
 
 def test_distances_by_hand() -> None:
-    found = [result([1, 2, 3, 4], [9, 9, 9, 9]), result([1, 2]), result([])]
+    results = [result([1, 2, 3, 4], [9, 9, 9, 9]), result([1, 2]), result([])]
     truth = corpus([2, 3, 4, 5], [1, 2], [])
     # One deletion and one insertion, though every token is wrong at its place.
-    assert edit_distances(found, truth).tolist() == [2, 0, 0]
+    assert edit_distances(results, truth).tolist() == [2, 0, 0]
 
 
 def test_edit_distance_cell_by_cell() -> None:
@@ -345,9 +345,9 @@ def test_edit_distance_cell_by_cell() -> None:
 
 def test_token_success_leaves_out_what_has_no_choice() -> None:
     # 7 and 0 are fixed; 2, 4 and 6 have company, and so have those that stand for them.
-    found = [result([1, 7, 4]), result([0]), result([6, 6])]
+    results = [result([1, 7, 4]), result([0]), result([6, 6])]
     truth = corpus([2, 7, 4], [0], [5, 6])
-    right, document = token_success(found, truth, PAIRS)
+    right, document = token_success(results, truth, PAIRS)
     assert right.tolist() == [False, True, False, True]
     assert document.tolist() == [0, 0, 2, 2]
     none, _ = token_success([result([7])], corpus([7]), PAIRS)

@@ -26,8 +26,8 @@ def cells() -> list[NotebookNode]:
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A notebook, and its executed copy: a progress bar, a warning, two tables, a widget."""
     monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path)
-    found = SimpleNamespace(profile="default", seed=7, commit="c0ffee")
-    monkeypatch.setattr(outputs.results, "load", lambda *_: found)
+    record = SimpleNamespace(profile="default", seed=7, commit="c0ffee")
+    monkeypatch.setattr(outputs.results, "load", lambda *_: record)
     metadata = {"textpriv": {"assets": ["rented-clothes-reviews"]}}
     nbformat.write(v4.new_notebook(cells=cells(), metadata=metadata), tmp_path / "05_x.ipynb")
     monkeypatch.setattr(corpora, "load", lambda name: SimpleNamespace(texts=[REVIEW]))

@@ -62,8 +62,8 @@ PACKED = {"smollm2-135m-instruct"}  # a GGUF file of the default profile, tested
 
 
 def of_the_paper(kind: str) -> set[str]:
-    found = {each for notebook in NOTEBOOKS for each in needed(notebook, "paper")}
-    return {each for each in found if assets.registry()[each].kind == kind}
+    ids = {each for notebook in NOTEBOOKS for each in needed(notebook, "paper")}
+    return {each for each in ids if assets.registry()[each].kind == kind}
 
 
 def test_every_model_of_the_paper_profile_has_a_family() -> None:
@@ -101,9 +101,9 @@ def test_generators_of_the_paper_profile(name: str, mine: Callable[[str], Path])
     tiny_generators.write_tiny_family(mine(name), family, chat=family == "llama")
     generator = generators.load_generator(name)
     asked = [generator.ask("the cat"), generator.ask("a dog sat")]
-    (found,) = generators.generate(generator, asked, generators.likeliest, tokens=5)
-    assert generator.name == name and sorted(found[0].tolist()) == [0, 1]
-    assert all(0 < len(output) <= 5 for output in found[1])
+    (batch,) = generators.generate(generator, asked, generators.likeliest, tokens=5)
+    assert generator.name == name and sorted(batch[0].tolist()) == [0, 1]
+    assert all(0 < len(output) <= 5 for output in batch[1])
 
 
 # --- Loaders --------------------------------------------------------------------------------

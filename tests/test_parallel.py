@@ -65,8 +65,8 @@ def table() -> np.ndarray:
     return np.random.default_rng(3).standard_normal((50, 4000))
 
 
-def bits(found: list[tuple[int, np.ndarray]]) -> list[tuple[int, bytes]]:
-    return [(number, values.tobytes()) for number, values in found]
+def bits(results: list[tuple[int, np.ndarray]]) -> list[tuple[int, bytes]]:
+    return [(number, values.tobytes()) for number, values in results]
 
 
 def numbers(count: int, first: int = 0) -> list[dict[str, int]]:
@@ -133,8 +133,8 @@ def test_what_only_the_dead_held_is_made_again(tmp_path: Path, monkeypatch: Any)
 def test_what_shards_share_is_sent_once(on_dask: LocalCluster) -> None:
     """Each worker holds the function and its table, where every shard finds them."""
     own, over = partial(sharded.place_of, table()), study.grid(_=range(8))
-    found = study.measure(own, over)
-    assert all(len({place for pid, place in found if pid == each}) == 1 for each, _ in found)
+    places = study.measure(own, over)
+    assert all(len({place for pid, place in places if pid == each}) == 1 for each, _ in places)
     sent: list[Any] = []
     submit = Client.submit
 

@@ -73,9 +73,9 @@ def test_no_special_token_is_added_and_none_is_spelled(tokenizer: Any) -> None:
 def test_the_first_pieces_are_kept(tokenizer: Any, longest: int) -> None:
     texts = ["the cat sat on the mat!", "dog", "", "snowball snowball"]
     every = pieces.encode(tokenizer, texts)
-    some = pieces.encode(tokenizer, texts, longest=longest)
+    cut = pieces.encode(tokenizer, texts, longest=longest)
     for row in range(len(texts)):
-        assert some[row].tolist() == every[row][:longest].tolist()
+        assert cut[row].tolist() == every[row][:longest].tolist()
 
 
 def test_texts_that_are_read_in_parts_are_the_same_texts(
@@ -108,10 +108,10 @@ def test_the_vocabulary_is_in_the_order_of_ids() -> None:
 
 def test_special_ids_are_special_and_unused_pieces() -> None:
     names = [*SPECIAL[:2], *UNUSED, *SPECIAL[2:], "cat", *NOT_UNUSED, "[unused3]"]
-    found = pieces.special_ids(wordpiece(names))
-    assert found.dtype == np.int64
-    assert [names[i] for i in found] == [*SPECIAL[:2], *UNUSED, *SPECIAL[2:], "[unused3]"]
-    assert found.tolist() == sorted(found.tolist())
+    ids = pieces.special_ids(wordpiece(names))
+    assert ids.dtype == np.int64
+    assert [names[i] for i in ids] == [*SPECIAL[:2], *UNUSED, *SPECIAL[2:], "[unused3]"]
+    assert ids.tolist() == sorted(ids.tolist())
     assert pieces.special_ids(wordpiece(PIECES)).tolist() == [0, 1, 2, 3, 4]
 
 
@@ -122,8 +122,8 @@ def test_special_ids_of_every_family(others: dict[str, Any]) -> None:
         "t5": ["<pad>", "</s>", "<unk>", "<extra_id_1>", "<extra_id_0>"],
     }
     for family, tokenizer in others.items():
-        found = pieces.special_ids(tokenizer).tolist()
-        assert tokenizer.convert_ids_to_tokens(found) == expected[family]
+        ids = pieces.special_ids(tokenizer).tolist()
+        assert tokenizer.convert_ids_to_tokens(ids) == expected[family]
 
 
 def test_pieces_as_wordpiece_writes_them(tokenizer: Any, others: dict[str, Any]) -> None:
@@ -139,16 +139,16 @@ def test_pieces_as_wordpiece_writes_them(tokenizer: Any, others: dict[str, Any])
     }  # fmt: skip
     for family, names in expected.items():
         every = pieces.vocabulary(others[family])
-        found = dict(zip(every, pieces.as_wordpieces(others[family]), strict=True))
-        assert {name: found[name] for name in names} == names
+        spelt = dict(zip(every, pieces.as_wordpieces(others[family]), strict=True))
+        assert {name: spelt[name] for name in names} == names
 
 
 def test_texts_become_pieces_of_every_family(others: dict[str, Any]) -> None:
     for tokenizer in others.values():
         corpus = pieces.encode(tokenizer, [" the cat sat", "", " on the mat"])
         assert np.diff(corpus.offsets).tolist() == [3, 0, 3]
-        found = [text.strip() for text in pieces.decode(tokenizer, corpus)]
-        assert found == ["the cat sat", "", "on the mat"]
+        decoded = [text.strip() for text in pieces.decode(tokenizer, corpus)]
+        assert decoded == ["the cat sat", "", "on the mat"]
 
 
 test_bad_input = refused(

@@ -54,8 +54,8 @@ def test_the_law_of_the_angle_is_the_integral_of_its_density(
     total = quad(density, 0, np.pi, epsabs=1e-13)[0]
     for angle in (0.1, 0.5, 1.5, 3.0):
         expected = quad(density, 0, angle, epsabs=1e-13)[0] / total
-        found = angle_cdf(np.array([angle]), dimension, concentration)[0]
-        assert found == pytest.approx(expected, abs=1e-5)
+        probability = angle_cdf(np.array([angle]), dimension, concentration)[0]
+        assert probability == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 300.0])
@@ -107,12 +107,12 @@ def test_a_word_is_kept_up_to_its_crossing_angle() -> None:
 def test_words_on_one_side_are_overtaken_beyond_a_right_angle() -> None:
     """Two words, a right angle apart, of the plane: away from the other one turns by 3 / 4 pi."""
     mechanism = Polar(embedding([[2.0, 0.0], [0.0, 3.0]]), epsilon=1.0)
-    found = {
+    crossings = {
         round(float(each), 6)
         for seed in range(20)
         for each in mechanism.crossing_angles(np.array([0]), np.random.default_rng(seed))
     }
-    assert found == {round(np.pi / 4, 6), round(3 * np.pi / 4, 6)}
+    assert crossings == {round(np.pi / 4, 6), round(3 * np.pi / 4, 6)}
     # Each side has half of the circle, shared by the bisectors: kept up to 1/4 and 3/4 of pi.
     even = Polar(embedding([[2.0, 0.0], [0.0, 3.0]]), epsilon=1e-9)
     kept = chance_kept(even, np.zeros(4000, dtype=np.int64), np.random.default_rng(1))(1e-9)

@@ -123,26 +123,28 @@ def test_a_tree_on_epsilon_alone_is_the_mean_at_each_epsilon() -> None:
 
 def test_scores_by_hand() -> None:
     truth, predicted = [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0]
-    found = scores(truth, predicted, [0, 0, 1, 1], Rng(0))
-    assert found.r2.value == pytest.approx(1 - 4 / 5)
-    assert found.rmse.value == pytest.approx(1.0)
-    assert found.r2.n == 4
+    estimates = scores(truth, predicted, [0, 0, 1, 1], Rng(0))
+    assert estimates.r2.value == pytest.approx(1 - 4 / 5)
+    assert estimates.rmse.value == pytest.approx(1.0)
+    assert estimates.r2.n == 4
     # Resampled: one document twice or both; R2 0.2, 1 (no error) or 1 - 8 / 1.
-    assert found.r2.low == pytest.approx(-7) and found.r2.high == pytest.approx(1)
-    assert found.rmse.low == pytest.approx(0) and found.rmse.high == pytest.approx(np.sqrt(2))
+    assert estimates.r2.low == pytest.approx(-7) and estimates.r2.high == pytest.approx(1)
+    assert estimates.rmse.low == pytest.approx(0) and estimates.rmse.high == pytest.approx(
+        np.sqrt(2)
+    )
 
 
 def test_a_draw_of_equal_rows_has_no_r2_and_is_left_out() -> None:
-    found = scores([0.0, 1.0], [0.5, 0.5], [0, 1], Rng(0))  # often one document twice
-    assert (found.r2.low, found.r2.value, found.r2.high) == (0, 0, 0)
+    estimates = scores([0.0, 1.0], [0.5, 0.5], [0, 1], Rng(0))  # often one document twice
+    assert (estimates.r2.low, estimates.r2.value, estimates.r2.high) == (0, 0, 0)
 
 
 def test_r2_is_that_of_scikit_learn_far_from_0() -> None:
     rng = Rng(5)
     truth = 1e6 + rng.standard_normal(200)
     predicted = truth + 0.5 * rng.standard_normal(200)
-    found = scores(truth, predicted, np.arange(200) // 4, Rng(0))
-    assert found.r2.value == pytest.approx(r2_score(truth, predicted), abs=1e-9)
+    estimates = scores(truth, predicted, np.arange(200) // 4, Rng(0))
+    assert estimates.r2.value == pytest.approx(r2_score(truth, predicted), abs=1e-9)
 
 
 def test_the_bootstrap_draws_documents_and_not_rows() -> None:
@@ -168,8 +170,8 @@ def test_few_documents_are_covered_less_often_than_stated(skewed: bool, least: f
     for _ in range(runs):
         own = 1 - rng.exponential(size=24) if skewed else rng.standard_normal(24)
         truth = level + 0.12 * (own[document] + rng.standard_normal(len(level)))
-        found = scores(truth, level, document, rng, resamples=400).rmse
-        covered += found.low <= 0.12 * np.sqrt(2) <= found.high
+        rmse = scores(truth, level, document, rng, resamples=400).rmse
+        covered += rmse.low <= 0.12 * np.sqrt(2) <= rmse.high
     # Fails one time in a thousand where this much is covered; and it is less than is stated.
     assert binom.cdf(covered, runs, least) > 0.001 and binom.cdf(covered, runs, 0.95) < 0.001
 
@@ -180,8 +182,8 @@ def test_the_influence_of_documents_is_their_jackknife() -> None:
     document = np.repeat(np.arange(300), rng.integers(1, 5, 300))
     truth = rng.standard_normal(300)[document] + rng.standard_normal(len(document))
     predicted = truth + rng.standard_normal(len(document))
-    found = scores(truth, predicted, document, rng, resamples=4000, sample="these")
-    for name, estimate in vars(found).items():
+    estimates = scores(truth, predicted, document, rng, resamples=4000, sample="these")
+    for name, estimate in vars(estimates).items():
         influence = estimate.influence
         assert influence is not None and influence.sample == "these"
         # The bootstrap knows the same error; each of the two to about 2%.
@@ -199,11 +201,11 @@ def test_a_gain_is_paired() -> None:
     cv = PredefinedSplit(folds(table["document"], 5, Rng(0)))
     worse, better = (out_of_fold(table, each, cv, "linear") for each in (["epsilon"], ALL))
     truth, documents = table[TARGET], table["document"]
-    found = gain(truth, better, worse, documents, Rng(3))
+    gains = gain(truth, better, worse, documents, Rng(3))
     alone = [scores(truth, each, documents, Rng(3)) for each in (better, worse)]
-    assert found.r2.value == pytest.approx(alone[0].r2.value - alone[1].r2.value)
-    assert found.rmse.value == pytest.approx(alone[1].rmse.value - alone[0].rmse.value)
-    assert found.r2.low > 0 and found.rmse.low > 0
+    assert gains.r2.value == pytest.approx(alone[0].r2.value - alone[1].r2.value)
+    assert gains.rmse.value == pytest.approx(alone[1].rmse.value - alone[0].rmse.value)
+    assert gains.r2.low > 0 and gains.rmse.low > 0
     nothing = gain(truth, better, better, documents, Rng(3))
     assert (nothing.r2.low, nothing.r2.value, nothing.r2.high) == (0, 0, 0)
 
@@ -211,8 +213,8 @@ def test_a_gain_is_paired() -> None:
 def test_misjudged_by_hand() -> None:
     truth = np.full(4, 0.5)
     predicted, documents = truth + [0.11, 0.09, -0.2, 0.3], [0, 0, 1, 1]
-    found = misjudged(truth, predicted, documents)
-    assert {kind: each.value for kind, each in found.items()} == {
+    shares = misjudged(truth, predicted, documents)
+    assert {kind: each.value for kind, each in shares.items()} == {
         "optimistic": 0.5,
         "pessimistic": 0.25,
     }
@@ -330,27 +332,29 @@ def test_new_documents_are_covered_and_the_naive_form_fails() -> None:
 
 def test_cross_intervals_ask_about_new_documents_and_cover_them() -> None:
     table = rows_of(80)
-    found = cross_intervals(table, ALL, regressor="linear", seed=1)
-    assert found.index.equals(table.index)
-    assert (found["low"] <= found["high"]).all()
-    share = found.groupby("epsilon")["covered"].mean()
-    assert (share > 0.75).all() and found["covered"].mean() < 1
+    intervals = cross_intervals(table, ALL, regressor="linear", seed=1)
+    assert intervals.index.equals(table.index)
+    assert (intervals["low"] <= intervals["high"]).all()
+    share = intervals.groupby("epsilon")["covered"].mean()
+    assert (share > 0.75).all() and intervals["covered"].mean() < 1
     # What is known of the document makes intervals narrower than those of epsilon alone.
     plain = cross_intervals(table, ["epsilon"], regressor="tree", seed=1)
-    assert (found["high"] - found["low"]).mean() < (plain["high"] - plain["low"]).mean()
-    np.testing.assert_array_equal(found, cross_intervals(table, ALL, regressor="linear", seed=1))
+    assert (intervals["high"] - intervals["low"]).mean() < (plain["high"] - plain["low"]).mean()
+    np.testing.assert_array_equal(
+        intervals, cross_intervals(table, ALL, regressor="linear", seed=1)
+    )
 
 
 def test_cross_intervals_do_not_see_the_document_that_they_are_about() -> None:
     table = memory(documents=20)
-    found = cross_intervals(table, ["name"], regressor="neighbors", count=4)
+    intervals = cross_intervals(table, ["name"], regressor="neighbors", count=4)
     changed = table.copy()
     mine = changed["document"] == 7
     changed.loc[mine, TARGET] = 0.9
     again = cross_intervals(changed, ["name"], regressor="neighbors", count=4)
     columns = ["predicted", "low", "high"]
-    np.testing.assert_array_equal(found.loc[mine, columns], again.loc[mine, columns])
-    assert (found.loc[~mine, columns] != again.loc[~mine, columns]).any(axis=None)
+    np.testing.assert_array_equal(intervals.loc[mine, columns], again.loc[mine, columns])
+    assert (intervals.loc[~mine, columns] != again.loc[~mine, columns]).any(axis=None)
 
 
 def test_the_worst_coverage_by_hand_and_at_its_ends() -> None:
@@ -364,9 +368,9 @@ def test_the_worst_coverage_by_hand_and_at_its_ends() -> None:
 def test_the_worst_coverage_lies_within_its_bounds(
     level: float, documents: int, data: st.DataObject
 ) -> None:
-    found = worst_coverage(level, documents, data.draw(st.integers(2, documents)))
+    coverage = worst_coverage(level, documents, data.draw(st.integers(2, documents)))
     least = max(0.0, 2 * level - 1 - np.sqrt(2 / documents))
-    assert least - 1e-12 <= found <= 2 * level - 1 + 1e-12
+    assert least - 1e-12 <= coverage <= 2 * level - 1 + 1e-12
 
 
 # --- Decisions ----------------------------------------------------------------------------------
@@ -378,21 +382,21 @@ def test_outcomes_by_hand() -> None:
     truth = np.array([[1, 1, 1], [0, 0, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=float)
     level = promised(believed, 0.5)
     assert level.tolist() == [1, 0, 3, 2, 3]  # 3: kept
-    found = outcome(level, truth, revealed, 0.5)
-    assert found["sent"].tolist() == [True, True, False, True, False]
-    assert found["wasted"].tolist() == [False, True, False, False, False]
-    assert found["missed"].tolist() == [False, False, True, False, False]
+    outcomes = outcome(level, truth, revealed, 0.5)
+    assert outcomes["sent"].tolist() == [True, True, False, True, False]
+    assert outcomes["wasted"].tolist() == [False, True, False, False, False]
+    assert outcomes["missed"].tolist() == [False, False, True, False, False]
     # Sent at 0.5 where 0.1 would do; 0.1 shown for nothing; kept; no more than needed; kept.
-    assert found["exposed"].tolist() == pytest.approx([0.4, 0.1, 0, 0, 0])
-    assert found["cost"].tolist() == pytest.approx([0.4, 1.1, 1, 0, 0])
+    assert outcomes["exposed"].tolist() == pytest.approx([0.4, 0.1, 0, 0, 0])
+    assert outcomes["cost"].tolist() == pytest.approx([0.4, 1.1, 1, 0, 0])
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(-1, 1))
 def test_the_truth_itself_wastes_nothing(seed: int, threshold: float) -> None:
     rng = Rng(seed)
     truth, revealed = rng.uniform(-1, 1, (6, 4)), np.sort(rng.random((6, 4)), axis=1)
-    found = outcome(promised(truth, threshold), truth, revealed, threshold)
-    assert not found["cost"].any()
+    outcomes = outcome(promised(truth, threshold), truth, revealed, threshold)
+    assert not outcomes["cost"].any()
 
 
 # --- Bad input ----------------------------------------------------------------------------------

@@ -131,8 +131,8 @@ def swap() -> Swap:
 
 def test_an_attacker_who_knows_the_law_turns_it_round() -> None:
     ids, even = np.zeros(2000, dtype=np.int64), np.array([0.5, 0.5])
-    found = recovered(swap(), ids, [1.0], prior=even, draws=1, rng=Rng(0))
-    assert share_fits(round(found[0] * 2000), 2000, 0.7)  # 0.3 at its word
+    shares = recovered(swap(), ids, [1.0], prior=even, draws=1, rng=Rng(0))
+    assert share_fits(round(shares[0] * 2000), 2000, 0.7)  # 0.3 at its word
     # A prior that is sure enough guesses it whatever it sees.
     sure = recovered(swap(), ids, [1.0], prior=np.array([0.9, 0.1]), rng=Rng(0))
     assert sure[0] == 1
@@ -142,18 +142,18 @@ def test_without_a_channel_a_token_is_taken_at_its_word() -> None:
     """Laplace noise on a line: kept with probability 1 - exp(-epsilon) / 2."""
     embedding = from_arrays("two", ["a", "b"], np.array([[0.0], [2.0]]))
     ids, epsilons = np.zeros(500, dtype=np.int64), [0.5, 2.0]
-    found = recovered(
+    shares = recovered(
         Madlib(embedding, epsilon=1.0), ids, epsilons, prior=np.ones(2), draws=4, rng=Rng(0)
     )
-    for share, epsilon in zip(found, epsilons, strict=True):
+    for share, epsilon in zip(shares, epsilons, strict=True):
         assert share_fits(round(share * 2000), 2000, 1 - np.exp(-epsilon) / 2)
 
 
 def test_nobody_guesses_an_unknown_word() -> None:
     ids = np.array([UNKNOWN, 0])
     even = np.array([0.5, 0.5])
-    found = recovered(swap(), ids, [1.0], prior=even, draws=500, rng=Rng(0))
-    assert 0.25 < found[0] < 0.45  # half of 0.7
+    shares = recovered(swap(), ids, [1.0], prior=even, draws=500, rng=Rng(0))
+    assert 0.25 < shares[0] < 0.45  # half of 0.7
 
 
 # --- The whole ----------------------------------------------------------------------------------

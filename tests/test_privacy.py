@@ -121,12 +121,12 @@ MAKERS: dict[type, Callable[[], Any]] = {
 
 def mechanism_classes() -> set[type]:
     """Classes of textpriv.mechanisms that sanitize texts or documents."""
-    found = set()
+    kinds = set()
     for module in pkgutil.iter_modules(mechanisms.__path__, mechanisms.__name__ + "."):
         for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if kind.__module__.startswith(mechanisms.__name__) and hasattr(kind, "sanitize"):
-                found.add(kind)
-    return {kind for kind in found if not inspect.isabstract(kind)}
+                kinds.add(kind)
+    return {kind for kind in kinds if not inspect.isabstract(kind)}
 
 
 def incomplete(claim: object) -> list[str]:
@@ -196,8 +196,8 @@ def test_claims_are_their_definition(kind: type, name: str) -> None:
     claim, expected, words = claimed_loss(MAKERS[kind]()), by_hand(name), np.arange(40)
     np.testing.assert_allclose(claim.rows(words), expected, rtol=1e-9, atol=1e-9)
     x, z = (grid.ravel() for grid in np.meshgrid(words, words, indexing="ij"))
-    found = claim.between(x, z).reshape(40, 40)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    losses = claim.between(x, z).reshape(40, 40)
+    np.testing.assert_allclose(losses, expected, rtol=1e-9, atol=1e-9)
     finite = expected[np.isfinite(expected)]
     assert claim.largest() == pytest.approx(finite.max())
     bounded = np.isfinite(expected).sum(1) > 1
@@ -216,8 +216,8 @@ def test_part_of_a_covariance_is_mixed_with_the_identity(share: float) -> None:
     mechanism = Mahalanobis(STRETCHED, epsilon=1.0, strength=share)
     offset = STRETCHED.vectors[4].astype(np.float64) - STRETCHED.vectors[9]
     length = np.linalg.norm(np.linalg.solve(mechanism.root, offset))
-    found = claimed_loss(mechanism).between(np.array([4]), np.array([9]))
-    assert found == pytest.approx(length, rel=1e-9)
+    loss = claimed_loss(mechanism).between(np.array([4]), np.array([9]))
+    assert loss == pytest.approx(length, rel=1e-9)
 
 
 def test_a_mechanism_whose_claim_nobody_wrote_down() -> None:
@@ -252,9 +252,9 @@ def test_a_constant_claim_needs_no_function_of_its_own() -> None:
     claim = claimed_loss(mechanism)
     assert claim.largest() == 2.0 and len(claim.protected) == 40 and claim.pairs() is None
     assert claim.between(np.array([1, 3]), np.array([1, 4])).tolist() == [0, 2]
-    found = audit_exactly(mechanism)
-    assert (found.verdict, found.pairs) == ("not broken", 780)
-    assert found.worst_ratio == pytest.approx(1) == tight_loss_of(mechanism).share
+    audit = audit_exactly(mechanism)
+    assert (audit.verdict, audit.pairs) == ("not broken", 780)
+    assert audit.worst_ratio == pytest.approx(1) == tight_loss_of(mechanism).share
     assert audit_exactly(acting_at(mechanism, 1.1)).violations == 780  # type: ignore[arg-type]
     assert audit_exactly(drawing_at(mechanism, 2.0)).verdict == "broken"
     assert document_statement(mechanism, words=7).nominal == 14
@@ -356,8 +356,8 @@ def delta_of(laws: list[tuple[FloatArray, FloatArray]], epsilon: float) -> float
 @pytest.mark.parametrize("order", [1.001, 1.5, 2.0, 8.0, 100.0])
 def test_the_renyi_divergence_is_that_of_the_worst_response(bound: float, order: float) -> None:
     worst = renyi(*response(bound, np.linspace(0, bound, 4002)[1:-1]), order)  # over all shifts
-    (found,) = renyi_divergence([bound], order)
-    assert worst * (1 - 1e-9) - 1e-12 <= found <= worst * (1 + 1e-4) + 1e-9
+    (divergence,) = renyi_divergence([bound], order)
+    assert worst * (1 - 1e-9) - 1e-12 <= divergence <= worst * (1 + 1e-4) + 1e-9
 
 
 @given(st.integers(0, 10_000), st.floats(0.01, 6), st.floats(1.01, 50), st.integers(2, 6))
@@ -385,9 +385,9 @@ def test_the_optimal_delta_is_the_worst_of_all_responses(
         delta_of([response(bound, t) for t in rng.uniform(0, bound, count)], epsilon)
         for _ in range(100)
     ]
-    found = optimal_delta(bound, count, epsilon)
-    assert max(alike) <= found * (1 + 1e-12) and found <= max(alike) * (1 + 1e-2)
-    assert max(mixed) <= found * (1 + 1e-12)
+    delta = optimal_delta(bound, count, epsilon)
+    assert max(alike) <= delta * (1 + 1e-12) and delta <= max(alike) * (1 + 1e-2)
+    assert max(mixed) <= delta * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 7, 100])
@@ -462,10 +462,10 @@ def test_noise_under_the_rule_of_ranges_is_caught() -> None:
     """Twenty responses with losses +-1, as of a noise mechanism: range 2, and not 1."""
     p = np.array([np.e, 1.0]) / (1 + np.e)
     laws, delta = [(p, p[::-1])] * 14, 1e-3
-    found = exact_epsilon(laws, delta)
-    assert found > composed_epsilon(np.ones(14), delta)  # wrong
-    assert found <= account(np.ones(14), delta=delta).composed == 14
-    assert found <= composed_epsilon(np.full(14, 2.0), delta)
+    exact = exact_epsilon(laws, delta)
+    assert exact > composed_epsilon(np.ones(14), delta)  # wrong
+    assert exact <= account(np.ones(14), delta=delta).composed == 14
+    assert exact <= composed_epsilon(np.full(14, 2.0), delta)
 
 
 def test_an_account_by_hand() -> None:
@@ -545,12 +545,12 @@ def test_every_token_is_sanitized_or_counted_as_passed_on(tokens: list[str]) -> 
         mechanism = MAKERS[name]().with_epsilon(1e6)
         for policy in (PRIVATE, KEEP_UNKNOWN):
             texts = Tokenizer(SMALL.words, policy).encode([" ".join(tokens)])
-            found = token_counts(mechanism, texts)
-            assert found.tokens == len(texts.ids) and found.texts == 1
-            assert found.unknown == (texts.ids == UNKNOWN).sum()
-            assert set(found.in_clear) <= {*policy.kept, SPARED}
+            counts = token_counts(mechanism, texts)
+            assert counts.tokens == len(texts.ids) and counts.texts == 1
+            assert counts.unknown == (texts.ids == UNKNOWN).sum()
+            assert set(counts.in_clear) <= {*policy.kept, SPARED}
             spared = np.isin(texts.ids, np.flatnonzero(~is_input(mechanism))).sum()
-            assert found.passed == (texts.ids == KEPT).sum() + spared
+            assert counts.passed == (texts.ids == KEPT).sum() + spared
 
 
 # --- What MADLIB really loses ------------------------------------------------------------------
@@ -563,20 +563,20 @@ def test_certain_bounds_hold_what_draws_show(kind: type[Madlib]) -> None:
     near = np.linalg.norm(table.vectors - table.vectors[0], axis=1).argsort()[1]
     madlib, n = kind(table, epsilon=1.0), 60_000
     rng = np.random.default_rng(2)
-    found = certified_losses(madlib, "w0", f"w{near}", [2.0, 4.0], rng, directions=3000)
-    for each in found:
-        tried = madlib.with_epsilon(each.epsilon)
+    intervals = certified_losses(madlib, "w0", f"w{near}", [2.0, 4.0], rng, directions=3000)
+    for interval in intervals:
+        tried = madlib.with_epsilon(interval.epsilon)
         kept, came = (
             (tried.sanitize_ids(np.full(n, word), np.random.default_rng(3)) == 0).mean()
             for word in (0, near)
         )
         loss = np.log(kept / came)
         error = 6 * np.sqrt((1 - kept) / (n * kept) + (1 - came) / (n * came))
-        assert each.low - error <= loss <= each.high + error
-        assert 0 < each.low < each.high < each.claimed  # and they say something
-        assert abs(each.kept - kept) <= error
+        assert interval.low - error <= loss <= interval.high + error
+        assert 0 < interval.low < interval.high < interval.claimed  # and they say something
+        assert abs(interval.kept - kept) <= error
         x, z = (np.array([word]) for word in (0, near))
-        assert each.claimed == claimed_loss(tried).between(x, z)[0]
+        assert interval.claimed == claimed_loss(tried).between(x, z)[0]
 
 
 class HalfTheNoise(Madlib):
@@ -591,33 +591,35 @@ def test_in_one_dimension_the_loss_has_a_closed_form_and_may_exceed_the_claim() 
     e^(-eps / 2) / 2. With half the noise it is e^-eps / 2: the claim is eps, the loss ln 2 more."""
     line, epsilon = embedding([[0.0], [1.0], [3.0]]), 4.0
     for kind, share in ((HalfTheNoise, 0.5), (Madlib, 1.0)):
-        (found,) = certified_losses(
+        (interval,) = certified_losses(
             kind(line, epsilon=1.0), "w0", "w1", [epsilon], np.random.default_rng(5),
             directions=20_000,
         )  # fmt: skip
         tail = np.exp(-epsilon / 2 / share) / 2
         loss = np.log((1 - tail) / tail)
-        assert loss - 0.2 < found.low <= loss and found.claimed == pytest.approx(epsilon)
-        assert (found.low > found.claimed) == (share < 1)
-    assert loss <= found.high < found.low + 0.2  # of the right noise
+        assert loss - 0.2 < interval.low <= loss and interval.claimed == pytest.approx(epsilon)
+        assert (interval.low > interval.claimed) == (share < 1)
+    assert loss <= interval.high < interval.low + 0.2  # of the right noise
 
 
 def test_bounds_that_say_nothing_are_infinite() -> None:
     """Few directions, little noise: neither bound is cut at a claim that is to be tested."""
     crowd = embedding([[0.0, 0], [9.0, 0], [0, 9.0], [5.0, 5.0]])
-    (found,) = certified_losses(
+    (interval,) = certified_losses(
         Madlib(crowd, epsilon=1.0), "w0", "w1", [0.01], np.random.default_rng(1), directions=16
     )
-    assert found.low < -found.claimed and found.high > found.claimed
+    assert interval.low < -interval.claimed and interval.high > interval.claimed
 
 
 def test_each_bound_of_a_loss_takes_the_safe_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certified, "_mean_bounds", lambda *_: (0.25, 0.5))
     monkeypatch.setattr(certified, "_least_mean", lambda *_: 0.1)
     rng = np.random.default_rng(0)
-    (found,) = certified_losses(Madlib(SMALL, epsilon=1.0), "w0", "w1", [50.0], rng, directions=16)
-    assert found.low == pytest.approx(np.log(0.25 / 0.5))
-    assert found.high == pytest.approx(np.log(0.5 / 0.1))
+    (interval,) = certified_losses(
+        Madlib(SMALL, epsilon=1.0), "w0", "w1", [50.0], rng, directions=16
+    )
+    assert interval.low == pytest.approx(np.log(0.25 / 0.5))
+    assert interval.high == pytest.approx(np.log(0.5 / 0.1))
 
 
 def test_bounds_of_means_hold_and_fail_where_they_may() -> None:
@@ -643,11 +645,11 @@ ATTACKED = Attacked(Estimate(0.46, 0.44, 0.48, 1000), "noisy channel", "named {}
 
 def test_a_statement_by_hand() -> None:
     mechanism = SanText(SMALL, epsilon=2.0)
-    found = document_statement(mechanism, tight=1.5, attacked=ATTACKED, words=100)
+    statement = document_statement(mechanism, tight=1.5, attacked=ATTACKED, words=100)
     worst = claimed_loss(mechanism).largest()
-    assert found.nominal == pytest.approx(100 * worst) and found.tight == 150
-    assert found.composed == 150  # the tight loss is less than any composition of claims
-    assert str(found) == (
+    assert statement.nominal == pytest.approx(100 * worst) and statement.tight == 150
+    assert statement.composed == 150  # the tight loss is less than any composition of claims
+    assert str(statement) == (
         "santext (eps 2 per word and unit of distance), a text of 100 words (token policy "
         "private). This holds for 100 words of the vocabulary that the mechanism replaces; the "
         "policy passes nothing on as it is. The claimed bound for the worst two texts that "
@@ -689,10 +691,12 @@ def test_what_each_kind_of_mechanism_states() -> None:
     assert groups.setting == "eps 2 per word"
     assert groups.text == "a text of 7 words (token policy private)"
     for kind, count in ((TruncatedLaplace, 4), (DeepCandidate, 4)):
-        found = document_statement(MAKERS[kind](), sentences=count, tight=1.0)
-        assert (found.unit, found.count, found.nominal, found.tight) == ("sentences", 4, 8.0, 4.0)
-        assert found.text == "a text of 100 words in 4 sentences"
-        assert "Not protected: the number of sentences;" in str(found)
+        statement = document_statement(MAKERS[kind](), sentences=count, tight=1.0)
+        assert (statement.unit, statement.count, statement.nominal, statement.tight) == (
+            "sentences", 4, 8.0, 4.0,
+        )  # fmt: skip
+        assert statement.text == "a text of 100 words in 4 sentences"
+        assert "Not protected: the number of sentences;" in str(statement)
     aggressive = document_statement(CusText(SMALL, epsilon=2.0, set_size=6))
     assert aggressive.nominal == np.inf and "Nothing is guaranteed" in str(aggressive)
 
@@ -712,10 +716,10 @@ def test_what_is_stated_of_a_document_that_is_drawn_whole_holds(
     def delta(bound: float) -> float:
         return float(np.maximum(np.exp(here) - np.exp(bound + there), 0).sum())
 
-    found = document_statement(mechanism, sentences=sentences)
-    assert delta(found.composed) <= found.delta
-    each = np.full(sentences, epsilon)
-    assert delta(account(each, ranges=each, delta=found.delta).composed) > 0.4
+    statement = document_statement(mechanism, sentences=sentences)
+    assert delta(statement.composed) <= statement.delta
+    losses = np.full(sentences, epsilon)
+    assert delta(account(losses, ranges=losses, delta=statement.delta).composed) > 0.4
 
 
 SECRET = "W1, call Zelda Quux: 079 123 45 67. w7!"  # w1 and w7 are all that SMALL knows
@@ -726,31 +730,33 @@ def test_a_statement_counts_what_the_policy_passes_on() -> None:
     mechanism = SanText(SMALL, epsilon=2.0)
     (out,) = mechanism.sanitize([SECRET], np.random.default_rng(0), policy=KEEP_UNKNOWN)
     assert "zelda quux : 079 123 45 67" in out
-    found = document_statement(mechanism, SECRET, policy=KEEP_UNKNOWN)
-    assert found.tokens is not None and found.policy == "keep-unknown"
-    assert dict(found.tokens.in_clear) == {"punctuation": 4, "numbers": 4, "unknown words": 3}
-    assert (found.tokens.sanitized, found.count) == (2, 2)
-    assert found.nominal == pytest.approx(2 * claimed_loss(mechanism).largest())
-    assert str(found).startswith(
+    statement = document_statement(mechanism, SECRET, policy=KEEP_UNKNOWN)
+    assert statement.tokens is not None and statement.policy == "keep-unknown"
+    assert dict(statement.tokens.in_clear) == {"punctuation": 4, "numbers": 4, "unknown words": 3}
+    assert (statement.tokens.sanitized, statement.count) == (2, 2)
+    assert statement.nominal == pytest.approx(2 * claimed_loss(mechanism).largest())
+    assert str(statement).startswith(
         "santext (eps 2 per word and unit of distance), a text of 13 tokens. Under the token "
         "policy keep-unknown, 11 of 13 tokens (84.6%) are passed on as they are: punctuation (4), "
         "numbers (4), unknown words (3); 2 are sanitized."
     )
     shown = "The output shows the number of tokens; and, as they are, punctuation (4), numbers (4)"
-    assert shown in str(found) and "The output shows the number of tokens." not in str(found)
+    assert shown in str(statement) and "The output shows the number of tokens." not in str(
+        statement
+    )
     encoded = document_statement(mechanism, Tokenizer(SMALL.words, KEEP_UNKNOWN).encode([SECRET]))
-    assert encoded.tokens == found.tokens and encoded.nominal == found.nominal
+    assert encoded.tokens == statement.tokens and encoded.nominal == statement.nominal
     assert "As it was encoded, 11 of 13 tokens" in str(encoded)
 
 
 def test_a_statement_says_what_is_passed_on_where_nothing_is_or_all() -> None:
     mechanism = SanText(SMALL, epsilon=2.0)
-    found = document_statement(mechanism, SECRET)
-    assert found.scope == (
+    statement = document_statement(mechanism, SECRET)
+    assert statement.scope == (
         "Under the token policy private, all 9 tokens are sanitized, 7 of them unknown words, in "
         "whose place random ones are sanitized, and none is passed on as it is."
     )
-    assert found.in_clear == mechanism.claim.in_clear and found.count == 9
+    assert statement.in_clear == mechanism.claim.in_clear and statement.count == 9
     several = document_statement(mechanism, [SECRET, "w3"])
     assert several.text == "2 texts of 10 tokens together, of one person" and several.count == 10
     none = document_statement(mechanism, " !", tight=1.0)
@@ -760,20 +766,23 @@ def test_a_statement_says_what_is_passed_on_where_nothing_is_or_all() -> None:
     assert "2 of 2 tokens (100.0%)" in str(unknown) and "nothing is protected" in str(unknown)
     for replaced in (0.0, 0.5):  # of these words SanText+ replaces w20
         plus = SanTextPlus(SMALL, epsilon=2.0, sensitive=np.arange(10, 40), replace=replaced)
-        found = document_statement(plus, "w3 w4 w20 Xanadu")
-        assert (found.count, found.nominal) == (2, 2 * claimed_loss(plus).largest())
-        assert f"2 of 4 tokens (50.0%) are passed on as they are: {SPARED} (2)" in str(found)
+        statement = document_statement(plus, "w3 w4 w20 Xanadu")
+        assert (statement.count, statement.nominal) == (2, 2 * claimed_loss(plus).largest())
+        assert f"2 of 4 tokens (50.0%) are passed on as they are: {SPARED} (2)" in str(statement)
 
 
 @pytest.mark.parametrize("policy", [PRIVATE, KEEP_UNKNOWN, PUNCTUATION_AS_WORDS])
 def test_a_statement_of_a_length_says_under_which_policy_it_holds(policy: TokenPolicy) -> None:
     for kind in (SanText, SanTextPlus, CusText, Madlib):
-        found = document_statement(MAKERS[kind](), policy=policy, words=7)
-        assert found.text == f"a text of 7 words (token policy {policy.name})"
-        assert found.scope.startswith("This holds for 7 words ") and found.policy == policy.name
+        statement = document_statement(MAKERS[kind](), policy=policy, words=7)
+        assert statement.text == f"a text of 7 words (token policy {policy.name})"
+        assert (
+            statement.scope.startswith("This holds for 7 words ")
+            and statement.policy == policy.name
+        )
         for passed in policy.kept:
-            assert passed in found.scope and passed in found.in_clear
-        assert ("passes nothing on" in found.scope) == (not policy.kept)
+            assert passed in statement.scope and passed in statement.in_clear
+        assert ("passes nothing on" in statement.scope) == (not policy.kept)
 
 
 def test_a_statement_names_the_group_and_what_has_none() -> None:
@@ -800,15 +809,15 @@ def test_dp_prompt_states_the_papers_loss_and_the_tight_one(tmp_path: Path) -> N
     generator = tiny_generator(tmp_path)
     limits = Limits.same(-1.0, 2.0, len(generator.sayable))
     prompt = DPPrompt(generator, temperature=1.5, tokens=48, limits=limits)
-    found = document_statement(prompt)
-    assert found.nominal == pytest.approx(48 * 2 * 3 / 1.5)
-    assert found.tight == pytest.approx(prompt.guarantee.epsilon)
-    assert found.composed <= min(found.tight, composed_epsilon(np.full(48, 4.0), 1e-6))
-    assert (found.unit, found.count) == ("tokens", 48)
-    assert "The sharpest bound that the same limits give is eps" in str(found)
+    statement = document_statement(prompt)
+    assert statement.nominal == pytest.approx(48 * 2 * 3 / 1.5)
+    assert statement.tight == pytest.approx(prompt.guarantee.epsilon)
+    assert statement.composed <= min(statement.tight, composed_epsilon(np.full(48, 4.0), 1e-6))
+    assert (statement.unit, statement.count) == ("tokens", 48)
+    assert "The sharpest bound that the same limits give is eps" in str(statement)
     recorded = document_statement(prompt.guarantee)  # of numbers alone
-    assert (recorded.nominal, recorded.tight) == (found.nominal, found.tight)
-    assert recorded.composed >= found.composed and recorded.in_clear == found.in_clear
+    assert (recorded.nominal, recorded.tight) == (statement.nominal, statement.tight)
+    assert recorded.composed >= statement.composed and recorded.in_clear == statement.in_clear
     bare = document_statement(DPPrompt(generator, temperature=1.5, tokens=48))
     assert bare.nominal == np.inf and "Nothing is guaranteed" in str(bare)
     assert "scores without bounds" in bare.setting
@@ -861,9 +870,9 @@ def stated() -> dict[str, Any]:
     ]
     with mock.patch.object(long, "_table", lambda name: SMALL):
         long.shared_words.cache_clear()
-        found = experiment.statements(gather("full"), rows)
+        statements = experiment.statements(gather("full"), rows)
         long.shared_words.cache_clear()
-    return {f"{each.mechanism} {each.setting}": each for each in found}
+    return {f"{statement.mechanism} {statement.setting}": statement for statement in statements}
 
 
 def test_every_mechanism_of_the_readme_has_a_statement(stated: dict[str, Any]) -> None:
@@ -898,8 +907,10 @@ def test_the_noise_of_every_listed_mechanism_can_be_watched() -> None:
 
 
 def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
-    by_name = {each.mechanism: each for each in stated.values()}
-    attacked = {each.mechanism for each in stated.values() if each.attacked is not None}
+    by_name = {statement.mechanism: statement for statement in stated.values()}
+    attacked = {
+        statement.mechanism for statement in stated.values() if statement.attacked is not None
+    }
     assert not attacked & {"santext", "custext-aggressive"}
     assert attacked >= {"rank-repair", "vickrey", "randomized-response"}
     assert attacked >= {"madlib", "mahalanobis", "santext+", "custext+", "tem", "dp-prompt"}
@@ -915,27 +926,33 @@ def test_statements_quote_what_was_measured(stated: dict[str, Any]) -> None:
         ("santext+", rf"({told}\.santext\+|asr\.santext\.rotten-tomatoes)\.eps2\.4\..+"),
         ("custext+", rf"({told}\.custext\+|asr\.custext\.rotten-tomatoes)\.eps4\..+"),
     ):
-        run = [each.value for label, each in measured.items() if re.fullmatch(pattern, label)]
-        found = by_name[name].attacked
-        assert (found and found.success.value) == max(run, default=None)
+        run = [
+            estimate.value for label, estimate in measured.items() if re.fullmatch(pattern, label)
+        ]
+        attack = by_name[name].attacked
+        assert (attack and attack.success.value) == max(run, default=None)
         assert len(run) > 8 or "+" not in name
-    for name, each in by_name.items():  # the policy of the texts that were attacked
+    for name, statement in by_name.items():  # the policy of the texts that were attacked
         attacked_as_in_09 = name in {
             "madlib", "santext+", "custext-conservative", "custext+", "tem", "clusant",
             "diffractor", "rantext", "polar", "rank-repair", "vickrey", "randomized-response",
         }  # fmt: skip
-        words = each.mechanism in WORD_LEVEL or name == "custext-aggressive"
+        words = statement.mechanism in WORD_LEVEL or name == "custext-aggressive"
         expected = "keep-unknown" if attacked_as_in_09 else "private" if words else ""
-        assert each.policy == expected and (expected in each.text if words else not each.scope)
-    clipped = next(each for name, each in stated.items() if "scores clipped" in name)
+        assert statement.policy == expected and (
+            expected in statement.text if words else not statement.scope
+        )
+    clipped = next(statement for name, statement in stated.items() if "scores clipped" in name)
     assert clipped.nominal == pytest.approx(measured["epsilon.dp-prompt-clipped.t0.75.paper"].value)
     assert clipped.tight == pytest.approx(measured["epsilon.dp-prompt-clipped.t0.75.tight"].value)
-    unclipped = next(each for name, each in stated.items() if "without bounds" in name)
+    unclipped = next(statement for name, statement in stated.items() if "without bounds" in name)
     assert unclipped.attacked != clipped.attacked
-    for each in stated.values():
-        if each.mechanism in ("mahalanobis", "dp-prompt", "deep-candidate", "truncated-laplace"):
+    for statement in stated.values():
+        if statement.mechanism in (
+            "mahalanobis", "dp-prompt", "deep-candidate", "truncated-laplace",
+        ):  # fmt: skip
             blind = measured["f1.random.plain.author"].value
-            assert f"guessing reaches {100 * blind:.0f}" in str(each.attacked)
+            assert f"guessing reaches {100 * blind:.0f}" in str(statement.attacked)
 
 
 # --- What is refused ---------------------------------------------------------------------------

@@ -59,9 +59,9 @@ class Toy(torch.nn.Module):
         new = inputs_embeds[:, None]
         every, _ = past_key_values.update(new, new, 0)
         seen = (every[:, 0] * attention_mask[:, :, None]).sum(1)
-        found = seen @ self.table
-        found[:, SIZE:] = 1e4
-        return transformers.modeling_outputs.CausalLMOutput(logits=found[:, None])
+        scores = seen @ self.table
+        scores[:, SIZE:] = 1e4
+        return transformers.modeling_outputs.CausalLMOutput(logits=scores[:, None])
 
 
 def toy(table: Any) -> Generator:
@@ -105,16 +105,16 @@ def law(mechanism: DPPrompt, text: str) -> Any:
 
     def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
         chosen = np.array([every[number][step[number]] for number in numbers])
-        found = mechanism.log_weights(scores.double()).log_softmax(1).numpy()
-        assert found.dtype == np.float64
-        total[numbers] += found[np.arange(len(numbers)), chosen]
+        log_probabilities = mechanism.log_weights(scores.double()).log_softmax(1).numpy()
+        assert log_probabilities.dtype == np.float64
+        total[numbers] += log_probabilities[np.arange(len(numbers)), chosen]
         step[numbers] += 1
         return chosen
 
     prompts = mechanism.prompts([text]) * len(every)
     for _ in generate(mechanism.generator, prompts, choose, tokens=mechanism.tokens, batch=300):
         pass
-    assert step.tolist() == [len(each) for each in every]
+    assert step.tolist() == [len(output) for output in every]
     assert np.exp(total).sum() == pytest.approx(1, abs=1e-9)
     return total
 
@@ -166,11 +166,11 @@ def _pair(best: int) -> tuple[str, str]:
 
 def test_the_guarantee_counts_tokens_and_heat() -> None:
     limits = toy_limits(1)
-    found = mechanism(random_toy(0), limits, tokens=7, temperature=2.0).guarantee
-    assert (found.tokens, found.temperature, found.withdrawn) == (7, 2.0, "")
-    assert found.epsilon == pytest.approx(7 * tight_loss(limits, 2.0))
+    guarantee = mechanism(random_toy(0), limits, tokens=7, temperature=2.0).guarantee
+    assert (guarantee.tokens, guarantee.temperature, guarantee.withdrawn) == (7, 2.0, "")
+    assert guarantee.epsilon == pytest.approx(7 * tight_loss(limits, 2.0))
     width = (limits.high - limits.low).max()
-    assert found.epsilon_paper == pytest.approx(2 * 7 * width / 2.0)
+    assert guarantee.epsilon_paper == pytest.approx(2 * 7 * width / 2.0)
     unclipped = mechanism(random_toy(0), None).guarantee
     assert unclipped.epsilon == unclipped.epsilon_paper == np.inf
     assert "not clipped" in unclipped.withdrawn
@@ -212,9 +212,9 @@ def test_top_k_breaks_the_bound_and_the_guard_sees_it() -> None:
 def test_the_loss_is_its_formula(pairs: list[tuple[float, float]], temperature: float) -> None:
     low = np.array([pair[0] for pair in pairs])
     limits = Limits(low, low + np.array([pair[1] for pair in pairs]))
-    found = tight_loss(limits, temperature)
-    assert found == pytest.approx(losses(limits, temperature).max(), rel=1e-9, abs=1e-9)
-    assert -1e-9 <= found <= paper_loss(limits, temperature) + 1e-9
+    loss = tight_loss(limits, temperature)
+    assert loss == pytest.approx(losses(limits, temperature).max(), rel=1e-9, abs=1e-9)
+    assert -1e-9 <= loss <= paper_loss(limits, temperature) + 1e-9
 
 
 @settings(max_examples=30)
@@ -234,7 +234,7 @@ def test_the_loss_is_stable_in_a_large_vocabulary() -> None:
     low = rng.uniform(-60, 0, 50_000)
     high = low + rng.uniform(0, 100, 50_000)
     low[17], high[17] = 90.0, 110.0
-    found = tight_loss(Limits(low, high), 0.75)
+    loss = tight_loss(Limits(low, high), 0.75)
     few = np.concatenate([[17], np.argsort(low - high)[:20], np.argsort(-high)[:20]])
     by_hand = []
     for i in few:
@@ -243,7 +243,7 @@ def test_the_loss_is_stable_in_a_large_vocabulary() -> None:
         under, over = sums
         l, h = low[i] / 0.75, high[i] / 0.75  # noqa: E741
         by_hand.append(h - np.logaddexp(h, under) - l + np.logaddexp(l, over))
-    assert found == pytest.approx(max(by_hand), rel=1e-9)
+    assert loss == pytest.approx(max(by_hand), rel=1e-9)
 
 
 # --- Limits -------------------------------------------------------------------------------------
@@ -252,12 +252,12 @@ def test_the_loss_is_stable_in_a_large_vocabulary() -> None:
 def test_clipping() -> None:
     limits = Limits(np.array([-1.0, 0.1, 5.0]), np.array([2.0, 0.3, 5.0]))
     scores = torch.tensor([[-9.0, 0.2, 0.0], [9.0, 9.0, 9.0], [torch.nan, torch.inf, -torch.inf]])
-    found = limits.clip(scores.double())
-    assert found.dtype == torch.float64
-    assert found.tolist() == [[-1.0, pytest.approx(0.2), 5.0], [2.0, 0.3, 5.0], [-1.0, 0.1, 5.0]]
+    clipped = limits.clip(scores.double())
+    assert clipped.dtype == torch.float64
+    assert clipped.tolist() == [[-1.0, pytest.approx(0.2), 5.0], [2.0, 0.3, 5.0], [-1.0, 0.1, 5.0]]
     single = limits.clip(scores)
     assert single.dtype == torch.float32
-    np.testing.assert_allclose(single, found, rtol=1e-7)
+    np.testing.assert_allclose(single, clipped, rtol=1e-7)
     low, high = torch.tensor(limits.low), torch.tensor(limits.high)
     assert (single >= low).all() and (single <= high).all()  # 0.1 and 0.3 are rounded inwards
     with pytest.raises(ValueError, match="read-only"):
@@ -281,18 +281,18 @@ def test_limits_are_those_of_the_logits_on_public_documents() -> None:
     table[1, :SIZE] = np.arange(SIZE) - 30  # "a" hardly ever ends: -30 against the others
     generator = toy(table)
     options: dict[str, Any] = {"tokens": 1, "seed": 0, "template": "{text}"}
-    found = learn_limits(generator, ["a", "a a", "b"], **options)
+    limits = learn_limits(generator, ["a", "a a", "b"], **options)
     expected = np.array([table[1] * times for times in (0, 1, 2)])[:, :SIZE]
-    assert found.low.tolist() == expected.min(0).tolist()
-    assert found.high.tolist() == expected.max(0).tolist()
+    assert limits.low.tolist() == expected.min(0).tolist()
+    assert limits.high.tolist() == expected.max(0).tolist()
 
 
 def test_every_step_counts_for_the_limits() -> None:
     table = np.zeros((ROWS, ROWS))
     table[3, :SIZE] = 7.0
     table[1, :SIZE] = [-50, -50, -50, 0, -50, -50]  # after "a" comes "c"
-    found = learn_limits(toy(table), ["a"], tokens=2, seed=0, template="{text}")
-    assert found.high.tolist() == [-43, -43, -43, 7, -43, -43] and found.low[3] == 0
+    limits = learn_limits(toy(table), ["a"], tokens=2, seed=0, template="{text}")
+    assert limits.high.tolist() == [-43, -43, -43, 7, -43, -43] and limits.low[3] == 0
 
 
 # --- Sanitizing ---------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def test_what_clipping_moves_by_hand() -> None:
 
 def test_who_watches_sees_every_draw_and_changes_none() -> None:
     generator = random_toy(3, strength=1.0)
-    made, texts = [mechanism(generator, SAME), mechanism(generator, None)], list(DOCUMENTS)
+    mechanisms, texts = [mechanism(generator, SAME), mechanism(generator, None)], list(DOCUMENTS)
     seen: dict[tuple[int, int], int] = {}
 
     def watch(which: int, scores: torch.Tensor, documents: IntArray) -> None:
@@ -389,13 +389,13 @@ def test_who_watches_sees_every_draw_and_changes_none() -> None:
         for document in documents.tolist():
             seen[which, document] = seen.get((which, document), 0) + 1
 
-    found = sanitize_at(made, texts, 1, watch=watch)
-    assert found == sanitize_at(made, texts, 1)
-    for which, own in enumerate(found):
+    paraphrases = sanitize_at(mechanisms, texts, 1, watch=watch)
+    assert paraphrases == sanitize_at(mechanisms, texts, 1)
+    for which, own in enumerate(paraphrases):
         for document, text in enumerate(own):
-            said = len(text.split())  # and the token that ends it, where it is within the cap
-            assert seen[which, document] == min(said + 1, TOKENS)
-    assert len(seen) == len(made) * len(texts)
+            length = len(text.split())  # and the token that ends it, where it is within the cap
+            assert seen[which, document] == min(length + 1, TOKENS)
+    assert len(seen) == len(mechanisms) * len(texts)
 
 
 def test_each_document_is_read_once_for_all(tmp_path: Path, exact: None) -> None:
@@ -441,10 +441,10 @@ def test_every_family_paraphrases(family: str, tmp_path: Path, exact: None) -> N
     options: dict[str, Any] = {"template": "{text}:", "tokens": 6}
     public, private = ["a cat", "the dog sat", "dog"], ["the cat sat", "", "a dog"]
     limits = learn_limits(generator, public, seed=0, **options)
-    made = DPPrompt(generator, temperature=2.0, limits=limits, **options)
-    found = made.sanitize(private, seed=3, batch=3)
-    assert found == made.sanitize(private, seed=3, batch=1) and len(set(found)) == 3
-    assert 0 < made.guarantee.epsilon <= made.guarantee.epsilon_paper < np.inf
+    prompt = DPPrompt(generator, temperature=2.0, limits=limits, **options)
+    paraphrases = prompt.sanitize(private, seed=3, batch=3)
+    assert paraphrases == prompt.sanitize(private, seed=3, batch=1) and len(set(paraphrases)) == 3
+    assert 0 < prompt.guarantee.epsilon <= prompt.guarantee.epsilon_paper < np.inf
 
 
 def test_a_chat_model_is_asked_in_its_form(tmp_path: Path, exact: None) -> None:

@@ -215,17 +215,17 @@ def test_both_precisions_give_the_same_bits_and_chunks_do_not_matter(
 def assert_along(table: Any, words: Any, directions: FloatArray, radii: Any, precision: Any) -> Any:
     """Each winner's line is as high as the highest of all, to float64; the first among equals."""
     search = ExactSearch(np.asarray(table, dtype=np.float64), precision=precision, group=4)
-    found = AllRadii(search).nearest_along(words, directions, radii)
-    assert found.shape == (len(radii), len(words))
+    winners = AllRadii(search).nearest_along(words, directions, radii)
+    assert winners.shape == (len(radii), len(words))
     for column, (word, direction) in enumerate(zip(words, directions, strict=True)):
         slope, cost = lines(table, int(word), direction)
         for row, radius_ in enumerate(radii):
-            height, winner = radius_ * slope - cost, found[row, column]
+            height, winner = radius_ * slope - cost, winners[row, column]
             size = np.abs(radius_ * slope).max() + cost.max()
             assert height.max() - height[winner] <= 1e-12 * size
             twins = (slope == slope[winner]) & (cost == cost[winner])
             assert winner == np.flatnonzero(twins)[0]
-    return found
+    return winners
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -238,9 +238,9 @@ def test_winners_along_a_direction_are_the_nearest_words(
     table = np.random.default_rng(size).standard_normal((size, dimension))
     words = np.arange(60) % size
     radii = [3.0, 1e-3, 0.5, 20.0, 3.0, 1.0, 1e4]  # in any order, one of them twice
-    found = assert_along(table, words, units(60, 1, dimension)[:, 0], radii, precision)
+    winners = assert_along(table, words, units(60, 1, dimension)[:, 0], radii, precision)
     if dimension > 1 and size > 1:
-        assert len(np.unique(found[:, 0])) > 1 and (found[1] == words).all()
+        assert len(np.unique(winners[:, 0])) > 1 and (winners[1] == words).all()
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -270,10 +270,10 @@ def test_winners_along_directions_of_small_tables_with_ties(
 
 def test_winners_along_directions_by_hand() -> None:
     line = all_radii([[0.0], [1.0], [3.0], [3.0]])
-    found = line.nearest_along(
+    winners = line.nearest_along(
         np.array([0, 0, 3]), np.array([[1.0], [-1.0], [0.5]]), [0.4, 0.6, 2.5]
     )
-    assert found.tolist() == [[0, 0, 2], [1, 0, 2], [2, 0, 2]]
+    assert winners.tolist() == [[0, 0, 2], [1, 0, 2], [2, 0, 2]]
     assert line.nearest_along(np.array([], dtype=np.int64), np.zeros((0, 1)), [1.0]).shape == (1, 0)
 
 
@@ -281,14 +281,14 @@ def test_one_pass_agrees_with_a_search_at_every_radius(monkeypatch: pytest.Monke
     table, words = np.random.default_rng(4).standard_normal((900, 30)), np.arange(200)
     directions, radii = units(200, 1, 30)[:, 0], np.geomspace(0.5, 40, 12)
     lines_ = all_radii(table)
-    found = lines_.nearest_along(words, directions, radii)
+    winners = lines_.nearest_along(words, directions, radii)
     rows = lines_.search.table.rows[words].double().numpy()
-    each = [lines_.search.nearest(rows + r * directions)[0][:, 0] for r in radii]
-    np.testing.assert_array_equal(found, each)
-    assert 2.5 < np.mean([len(np.unique(column)) for column in found.T])  # not decided by two
+    searched = [lines_.search.nearest(rows + r * directions)[0][:, 0] for r in radii]
+    np.testing.assert_array_equal(winners, searched)
+    assert 2.5 < np.mean([len(np.unique(column)) for column in winners.T])  # not decided by two
     monkeypatch.setattr(radius, "QUERY_CHUNK", 7)
     monkeypatch.setattr(radius, "GATHER_BYTES", 8 * 30 * 5)
-    np.testing.assert_array_equal(lines_.nearest_along(words, directions, radii), found)
+    np.testing.assert_array_equal(lines_.nearest_along(words, directions, radii), winners)
 
 
 def test_radii_that_are_none() -> None:
@@ -400,10 +400,10 @@ def test_rows_of_the_law_sum_to_one() -> None:
     table, directions, envelope = measured()
     short = all_radii(table).envelope(np.array([4, 9, 30]), directions, max_radius=0.5)
     for epsilon in EPSILONS:
-        for found in (law(envelope, epsilon), law(short, epsilon)):
-            np.testing.assert_allclose(found.sum(1), 1, rtol=0, atol=1e-12)
-            assert found.min() >= 0
-        np.testing.assert_array_equal(law(short, epsilon, [30, 4]), found[[2, 0]])
+        for probabilities in (law(envelope, epsilon), law(short, epsilon)):
+            np.testing.assert_allclose(probabilities.sum(1), 1, rtol=0, atol=1e-12)
+            assert probabilities.min() >= 0
+        np.testing.assert_array_equal(law(short, epsilon, [30, 4]), probabilities[[2, 0]])
 
 
 def drawn_along(

@@ -112,13 +112,13 @@ def outcomes(
     def attacked(corpus: str, defense: str, epsilon: float) -> experiment.Outcome:
         mechanism, material = mechanisms[defense][epsilon], materials[corpus]
         rng = stream(SEED, corpus, defense, epsilon)
-        seen, found = experiment.sanitized(material, defense, mechanism, material.first(50), rng)
+        seen, outcome = experiment.sanitized(material, defense, mechanism, material.first(50), rng)
         words = mechanism.embedding.words
-        found.run(PriorOnly(mechanism, material.shadow), seen, words)
-        found.run(ContextFreeBound(mechanism, material.private), seen, words)
+        outcome.run(PriorOnly(mechanism, material.shadow), seen, words)
+        outcome.run(ContextFreeBound(mechanism, material.private), seen, words)
         for attack in experiment.reading(mechanism, material.shadow, knowledge[corpus], sizes, rng):
-            found.run(attack, seen, words)
-        return found
+            outcome.run(attack, seen, words)
+        return outcome
 
     over = study.grid(corpus=sizes.corpora, defense=mechanisms, epsilon=[2.0, 6.0])
     return study.measure(attacked, over, processes=1)
@@ -166,9 +166,9 @@ def test_overlapping_documents_are_dropped_from_what_models_read(
     monkeypatch.setattr(corpora, "load", documents)
     flags = iter([np.arange(30) < 4, np.arange(90) < 7])  # shadow, then public
     monkeypatch.setattr(splits, "shares_ngram", lambda texts, others: next(flags))
-    found = sources.gather("rotten-tomatoes", embedding, sizes, np.random.default_rng(0))
-    assert found.dropped == (4, 7)
-    assert (len(found.shadow), len(found.read), len(found.public)) == (30, 26, 83)
+    material = sources.gather("rotten-tomatoes", embedding, sizes, np.random.default_rng(0))
+    assert material.dropped == (4, 7)
+    assert (len(material.shadow), len(material.read), len(material.public)) == (30, 26, 83)
 
 
 def test_no_review_is_on_both_sides_of_a_rehearsal(
@@ -204,53 +204,53 @@ def test_a_file_of_ones_own_is_attacked(
 
 def test_context_pays_where_words_come_in_pairs(outcomes: list[experiment.Outcome]) -> None:
     # Nouns and verbs come in pairs here, so that decoding must beat any guess on one token.
-    found = experiment.one(outcomes, "rotten-tomatoes", "custext", 2)
-    alone = found.hits["context-free-bound"].mean()
-    assert found.hits[sources.PUBLIC].mean() > alone + 0.2
-    assert found.hits["context-free-bound"].mean() >= found.hits["prior-only"].mean()
+    outcome = experiment.one(outcomes, "rotten-tomatoes", "custext", 2)
+    alone = outcome.hits["context-free-bound"].mean()
+    assert outcome.hits[sources.PUBLIC].mean() > alone + 0.2
+    assert outcome.hits["context-free-bound"].mean() >= outcome.hits["prior-only"].mean()
 
 
 def test_success_rates_are_those_of_the_same_tokens(outcomes: list[experiment.Outcome]) -> None:
     rates = experiment.success_rates(outcomes)
-    assert len(rates) == sum(len(found.hits) for found in outcomes)
+    assert len(rates) == sum(len(outcome.hits) for outcome in outcomes)
     for row in rates.itertuples():
-        found = experiment.one(outcomes, row.corpus, row.defense, row.epsilon)
-        right = found.hits[row.attack]
+        outcome = experiment.one(outcomes, row.corpus, row.defense, row.epsilon)
+        right = outcome.hits[row.attack]
         assert row.value == pytest.approx(right.mean()) and row.low <= row.value <= row.high
-        assert len(right) == len(found.truth) and (found.substring[row.attack] >= right).all()
+        assert len(right) == len(outcome.truth) and (outcome.substring[row.attack] >= right).all()
 
 
 def made_up(hits: dict[str, list[bool]], truth: list[int], document: list[int]) -> Any:
     words, clusters = np.array(truth), np.array(document)
-    found = experiment.Outcome("rotten-tomatoes", "custext", 2.0, words, words, clusters)
+    outcome = experiment.Outcome("rotten-tomatoes", "custext", 2.0, words, words, clusters)
     for name, right in hits.items():
         guessed = np.where(right, truth, 81)[:, None]
-        found.add(name, Guesses(guessed, np.full(guessed.shape, 0.75)), WORDS, posterior=True)
-    return found
+        outcome.add(name, Guesses(guessed, np.full(guessed.shape, 0.75)), WORDS, posterior=True)
+    return outcome
 
 
 def test_compare_by_hand() -> None:
     first = [True, True, True, False] * 20
     second = [False, True, False, False] * 20
-    found = made_up({"a": first, "b": second}, [5, 6, 7, 8] * 20, list(np.repeat(range(40), 2)))
-    table = experiment.compare([found], [("a", "b"), ("b", "a"), ("a", "absent")],
+    outcome = made_up({"a": first, "b": second}, [5, 6, 7, 8] * 20, list(np.repeat(range(40), 2)))
+    table = experiment.compare([outcome], [("a", "b"), ("b", "a"), ("a", "absent")],
                                np.random.default_rng(0))  # fmt: skip
     assert table["difference"].tolist() == [0.5, -0.5]
     assert (table["low"] <= table["difference"]).all() and (table["p"] <= 0.001).all()
-    row = findings.tested(table, found.corpus, "a", "b", 2.0)
+    row = findings.tested(table, outcome.corpus, "a", "b", 2.0)
     assert row is not None and (row.value, row.verdict) == (0.5, "above")
-    assert findings.tested(table, found.corpus, "a", "absent", 2.0) is None
+    assert findings.tested(table, outcome.corpus, "a", "absent", 2.0) is None
     assert findings.tested(table, "another", "a", "b", 2.0) is None
 
 
 def test_planned_tests_are_corrected_among_themselves() -> None:
     rng = np.random.default_rng(4)
     good, bad = rng.random(90) < 0.7, rng.random(90) < 0.45
-    found = made_up({"a": good, "b": bad, "c": ~bad}, [5] * 90, list(range(90)))
+    outcome = made_up({"a": good, "b": bad, "c": ~bad}, [5] * 90, list(range(90)))
 
     def p(pairs: list[tuple[str, str]], planned: list[tuple[str, str]]) -> float:
         stream = np.random.default_rng(9)
-        return float(experiment.compare([found], pairs, stream, planned=planned)["p"][0])
+        return float(experiment.compare([outcome], pairs, stream, planned=planned)["p"][0])
 
     alone = p([("a", "b")], [])
     among_three = p([("a", "b"), ("a", "c"), ("b", "c")], [])
@@ -258,22 +258,22 @@ def test_planned_tests_are_corrected_among_themselves() -> None:
 
 
 def test_success_by_frequency_and_on_words_by_hand() -> None:
-    found = made_up({"a": [True, False, True, True]}, [3, 4, 50, 60], [0, 0, 1, 1])
-    by = experiment.by_frequency([found], ["a"], [10, 55])
+    outcome = made_up({"a": [True, False, True, True]}, [3, 4, 50, 60], [0, 0, 1, 1])
+    by = experiment.by_frequency([outcome], ["a"], [10, 55])
     assert by[["ranks", "value", "n"]].values.tolist() == [
         ["0-10", 0.5, 2], ["10-55", 1.0, 1], ["from 55", 1.0, 1]
     ]  # fmt: skip
-    names = experiment.on_words([found], [4, 60, 70], ["a"])
+    names = experiment.on_words([outcome], [4, 60, 70], ["a"])
     assert names[["value", "n", "words"]].values.tolist() == [[0.5, 2, 2]]
-    assert experiment.on_words([found], [70], ["a"]).empty
+    assert experiment.on_words([outcome], [70], ["a"]).empty
 
 
 def test_schemes_draw_types_uniformly(sizes: sources.Sizes) -> None:
     # 99 tokens of one type that is guessed, one token of another that is not.
-    found = made_up({"a": [True] * 99 + [False]}, [3] * 99 + [4], list(range(100)))
+    outcome = made_up({"a": [True] * 99 + [False]}, [3] * 99 + [4], list(range(100)))
     one_type = sizes.model_copy(update={"output_types": 1})
     drawn = [
-        experiment.schemes([found], ["a"], one_type, np.random.default_rng(seed)).iloc[0]
+        experiment.schemes([outcome], ["a"], one_type, np.random.default_rng(seed)).iloc[0]
         for seed in range(40)
     ]
     assert {row["all tokens"] for row in drawn} == {0.99}
@@ -284,9 +284,9 @@ def test_schemes_draw_types_uniformly(sizes: sources.Sizes) -> None:
 def test_calibration_by_hand() -> None:
     hits = [True, True, True, False]
     names = ("context-free-bayes", sources.SHADOW, sources.PUBLIC)
-    found = made_up(dict.fromkeys(names, hits), [3, 4, 5, 6], [0, 1, 2, 3])
+    outcome = made_up(dict.fromkeys(names, hits), [3, 4, 5, 6], [0, 1, 2, 3])
     table = experiment.calibration(
-        [found], "rotten-tomatoes", {"custext": [2.0], "santext": []}, bins=10
+        [outcome], "rotten-tomatoes", {"custext": [2.0], "santext": []}, bins=10
     )
     assert table["attack"].tolist() == list(names)
     assert (table["stated"] == 0.75).all() and (table["value"] == 0.75).all()
@@ -316,8 +316,8 @@ def test_shadow_sizes_and_misaligned(
         too_many = sizes.model_copy(update={"shadow_percents": (90.0,)})
         experiment.shadow_sizes(materials["imdb"], custext, too_many, SEED)
 
-    found = experiment.misaligned(materials, custext, knowledge, sizes, SEED)
-    names = list(found[0].hits)
+    outcomes = experiment.misaligned(materials, custext, knowledge, sizes, SEED)
+    names = list(outcomes[0].hits)
     assert f"{sources.PUBLIC}, misaligned" in names and sources.PUBLIC in names
 
 
@@ -335,15 +335,15 @@ def guesses(share: float, seed: int) -> Guesses:
 
 def trained(sizes: sources.Sizes, rates: dict[str, float]) -> list[networks.Trained]:
     """A setting at each epsilon of the profile, with these rates (0.3 where none is given)."""
-    found, truth, document = [], np.ones(TOKENS, dtype=np.int64), np.arange(TOKENS) // 4
+    settings, truth, document = [], np.ones(TOKENS, dtype=np.int64), np.arange(TOKENS) // 4
     for defense, epsilons in sizes.model_focus.items():
         for epsilon in epsilons:
             outcome = experiment.Outcome("imdb", defense, epsilon, truth, truth, document)
             for number, name in enumerate(ATTACKS):
-                made = guesses(rates.get(name, 0.3), number)
-                outcome.add(name, made, WORDS, posterior=False)
-            found.append(networks.Trained(outcome, untrained=0.5, tested=100))
-    return found
+                ranked = guesses(rates.get(name, 0.3), number)
+                outcome.add(name, ranked, WORDS, posterior=False)
+            settings.append(networks.Trained(outcome, untrained=0.5, tested=100))
+    return settings
 
 
 def inverted(share: float, seed: int) -> tuple[Guesses, LearningCurve, float]:
@@ -380,9 +380,9 @@ def test_verdicts_follow_the_numbers(
 
     monkeypatch.setattr(stats, "paired_test", quick)
     sizes = profiles.load(profile, "05_reconstruction_attacks", sources.Sizes)
-    found = trained(sizes, rates)
-    duels = networks.duels(found, np.random.default_rng(0))
-    text = findings.findings(run(apart), found, duels, sizes)
+    settings = trained(sizes, rates)
+    duels = networks.duels(settings, np.random.default_rng(0))
+    text = findings.findings(run(apart), settings, duels, sizes)
     assert text.startswith("- **The headline.**")
     assert "nan" not in text.lower().replace("finance", "")
     form = next(line for line in text.splitlines() if findings.FORMS[TOKEN] in line)
@@ -398,18 +398,18 @@ def test_verdicts_follow_the_numbers(
 
 def test_trainings_of_a_network_are_averaged_and_their_spread_is_kept() -> None:
     sizes = profiles.load("default", "05_reconstruction_attacks", sources.Sizes)
-    made = trained(sizes, {})[0]
+    setting = trained(sizes, {})[0]
     several = [inverted(share, seed) for share, seed in ((0.2, 1), (0.4, 2), (0.6, 3))]
-    made.add_inversions(FREE, several, WORDS)
-    each = [found.hits(made.outcome.truth) for found, *_ in several]
-    assert made.outcome.seconds[FREE] == 3.0
-    assert np.allclose(made.outcome.hits[FREE], np.mean(each, axis=0))  # token by token
-    assert made.spread[FREE] == pytest.approx(np.std([hits.mean() for hits in each], ddof=1))
-    assert made.curves["training"].tolist() == [0, 0, 1, 1, 2, 2]
-    table = networks.training_table([made])
+    setting.add_inversions(FREE, several, WORDS)
+    right = [ranked.hits(setting.outcome.truth) for ranked, *_ in several]
+    assert setting.outcome.seconds[FREE] == 3.0
+    assert np.allclose(setting.outcome.hits[FREE], np.mean(right, axis=0))  # token by token
+    assert setting.spread[FREE] == pytest.approx(np.std([hits.mean() for hits in right], ddof=1))
+    assert setting.curves["training"].tolist() == [0, 0, 1, 1, 2, 2]
+    table = networks.training_table([setting])
     assert table["trainings"].tolist() == [3]
     assert table["accuracy"].iloc[0] == pytest.approx(0.4)
-    assert table["between trainings"].iloc[0] == made.spread[FREE]
+    assert table["between trainings"].iloc[0] == setting.spread[FREE]
 
 
 def test_the_budget_leaves_out_what_the_sizes_say() -> None:
@@ -426,15 +426,15 @@ def test_another_training_widens_intervals_and_tests() -> None:
     """Two trainings that are far apart leave open what each of them alone would decide."""
     rng = np.random.default_rng(3)
     base, good = rng.random(400) < 0.5, rng.random(400) < 0.62
-    found = made_up({"a": good, "b": base}, [5] * 400, list(range(400)))
-    alone = experiment.compare([found], [("a", "b")], np.random.default_rng(0)).iloc[0]
-    found.trainings["a"] = np.repeat([[0.45], [0.79]], 400, axis=1)
-    several = experiment.compare([found], [("a", "b")], np.random.default_rng(0)).iloc[0]
+    outcome = made_up({"a": good, "b": base}, [5] * 400, list(range(400)))
+    alone = experiment.compare([outcome], [("a", "b")], np.random.default_rng(0)).iloc[0]
+    outcome.trainings["a"] = np.repeat([[0.45], [0.79]], 400, axis=1)
+    several = experiment.compare([outcome], [("a", "b")], np.random.default_rng(0)).iloc[0]
     assert alone["p"] < 0.01 < 0.2 < several["p"]
     assert several["low"] < 0 < alone["low"] and several["difference"] == alone["difference"]
-    assert found.share("a").low < stats.clustered_share(good, found.document).low
-    some = np.arange(400) < 200
-    assert found.share("a", some).low < 0.4 < 0.84 < found.share("a", some).high
+    assert outcome.share("a").low < stats.clustered_share(good, outcome.document).low
+    half = np.arange(400) < 200
+    assert outcome.share("a", half).low < 0.4 < 0.84 < outcome.share("a", half).high
 
 
 def test_detectors_that_go_on_from_one_another_are_compared_training_by_training() -> None:
@@ -442,27 +442,29 @@ def test_detectors_that_go_on_from_one_another_are_compared_training_by_training
     rng = np.random.default_rng(4)
     bases = np.array([0.3, 0.5, 0.7])
     base, plus = ((rng.random((3, 900)) < bases[:, None] + more).astype(float) for more in (0, 0.1))
-    found = made_up({"a": [True] * 900, "b": [False] * 900}, [5] * 900, list(range(900)))
+    outcome = made_up({"a": [True] * 900, "b": [False] * 900}, [5] * 900, list(range(900)))
     for name, hits in (("a", plus), ("b", base)):
-        found.trainings[name], found.hits[name] = hits, hits.mean(0)
-    assert found.gain("a", "b").low < 0
-    found.drawn.update(a=networks.DETECTOR, b=networks.DETECTOR)
-    assert 0 < found.gain("a", "b").low < 0.1 < found.gain("a", "b").high
-    assert found.share("a").high - found.share("a").low > 0.5
+        outcome.trainings[name], outcome.hits[name] = hits, hits.mean(0)
+    assert outcome.gain("a", "b").low < 0
+    outcome.drawn.update(a=networks.DETECTOR, b=networks.DETECTOR)
+    assert 0 < outcome.gain("a", "b").low < 0.1 < outcome.gain("a", "b").high
+    assert outcome.share("a").high - outcome.share("a").low > 0.5
 
 
 def test_trainings_of_a_detector_are_put_together_by_setting() -> None:
     curve = inverted(0.5, 1)[1]
     points = [{"corpus": "x", "number": n} for n in (0, 1)] + [{"corpus": "y", "number": 0}]
-    made = []
+    measured = []
     for point in points:
-        found = made_up({"other": [True] * 4}, [5] * 4, list(range(4)))
-        found = replace(found, corpus=point["corpus"])
+        outcome = made_up({"other": [True] * 4}, [5] * 4, list(range(4)))
+        outcome = replace(outcome, corpus=point["corpus"])
         words = np.full((4, networks.K), 6)
         words[: 2 - point["number"], 0] = 5  # the first training is right twice, the second once
         ranked = {networks.K: Guesses(words, np.ones(words.shape))}
-        made.append((found, {"contextual-bayes": networks.DetectorTraining(ranked, curve, 8, 2.0)}))
-    first, second = networks.by_setting(points, made, WORDS)
+        measured.append(
+            (outcome, {"contextual-bayes": networks.DetectorTraining(ranked, curve, 8, 2.0)})
+        )
+    first, second = networks.by_setting(points, measured, WORDS)
     assert first.outcome.hits["contextual-bayes"].tolist() == [1, 0.5, 0, 0]
     assert first.outcome.trainings["contextual-bayes"].shape == (2, 4)
     assert "contextual-bayes" not in second.outcome.trainings
@@ -471,11 +473,11 @@ def test_trainings_of_a_detector_are_put_together_by_setting() -> None:
 
 def test_three_trainings_are_no_hundred() -> None:
     """Student's t with two degrees of freedom, by hand, where trainings are all that varies."""
-    found = made_up({"a": [True] * 300, "b": [False] * 300}, [5] * 300, list(range(300)))
-    found.hits["a"] = np.full(300, 0.5)
+    outcome = made_up({"a": [True] * 300, "b": [False] * 300}, [5] * 300, list(range(300)))
+    outcome.hits["a"] = np.full(300, 0.5)
     rates = np.array([0.44, 0.5, 0.56])
-    found.trainings["a"] = np.repeat(rates[:, None], 300, axis=1)
-    (p,) = experiment.compare([found], [("a", "b")], np.random.default_rng(0))["p"]
+    outcome.trainings["a"] = np.repeat(rates[:, None], 300, axis=1)
+    (p,) = experiment.compare([outcome], [("a", "b")], np.random.default_rng(0))["p"]
     t = 0.5 / (rates.std(ddof=1) / np.sqrt(3))
     assert p == pytest.approx(1 - t / np.sqrt(2 + t**2)) and p > 0.004
 
@@ -483,13 +485,13 @@ def test_three_trainings_are_no_hundred() -> None:
 def test_tests_over_trainings_keep_small_levels() -> None:
     """As Holm's correction asks of them: at 1%, of networks that differ by chance alone."""
     rng, rejected, times = np.random.default_rng(5), 0, 1000
-    found = made_up({"a": [True] * 60, "b": [False] * 60}, [5] * 60, list(range(60)))
+    outcome = made_up({"a": [True] * 60, "b": [False] * 60}, [5] * 60, list(range(60)))
     for _ in range(times):
         rates = 0.5 + 0.05 * rng.standard_normal(3)
-        found.trainings["a"] = np.repeat(rates[:, None], 60, axis=1)
-        found.hits["a"] = np.full(60, found.trainings["a"].mean())
-        found.hits["b"] = np.full(60, 0.5)
-        rejected += experiment._p_over_trainings(found, "a", "b") < 0.01
+        outcome.trainings["a"] = np.repeat(rates[:, None], 60, axis=1)
+        outcome.hits["a"] = np.full(60, outcome.trainings["a"].mean())
+        outcome.hits["b"] = np.full(60, 0.5)
+        rejected += experiment._p_over_trainings(outcome, "a", "b") < 0.01
     assert rejected <= 21  # of 10 by chance with probability below 0.1%
 
 

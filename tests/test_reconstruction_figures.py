@@ -25,7 +25,7 @@ def title(figure: Any) -> str:
 
 
 def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> None:
-    found = rows(
+    table = rows(
         ("custext", 2.0, "embedding-inversion", 0.1),
         ("custext", 2.0, "noisy-channel", 0.6),
         ("custext", 2.0, "noisy-channel-lm", 0.7),
@@ -34,30 +34,30 @@ def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> Non
         ("custext", 6.0, "contextual-bound", 0.7),
         ("custext", 6.0, "mask-inference", 0.9),  # no step of the ladder
     )
-    figure = figures.ladder(found)
+    figure = figures.ladder(table)
     assert title(figure) == (
         "CusText+ at ε 2: noisy channel, public text recovers 60% of the words\n"
         "(our estimate of the K-ASR bound: 30%; pretrained model: 70%)"
     )
-    names = [each.get_text() for each in figure.axes[0].get_yticklabels()]
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names[::-1] == [
         "embedding\ninversion", "noisy channel,\npublic text", "noisy channel,\npretrained model"
     ]  # fmt: skip
     assert [ax.lines[-1].get_xdata()[0] for ax in figure.axes] == [0.3, 0.7]
-    without = figures.ladder(found[found["attack"] != "contextual-bound"])
+    without = figures.ladder(table[table["attack"] != "contextual-bound"])
     assert title(without) == (
         "CusText+ at ε 6: noisy channel, public text recovers 80% of the words"
     )
 
 
 def test_the_lines_name_the_setting_where_sentences_tell_most() -> None:
-    found = rows(
+    table = rows(
         ("custext", 2.0, "context-free-public", 0.2),
         ("custext", 2.0, "noisy-channel", 0.5),
         ("santext", 2.4, "context-free-public", 0.3),
         ("santext", 2.4, "noisy-channel", 0.4),
     )
-    said = title(figures.success(found))
+    said = title(figures.success(table))
     assert said.startswith("CusText+ at ε 2, IMDb, with public text: decoding whole sentences")
     assert said.endswith("recovers 50% of the words, word by word 20%")
 
@@ -67,10 +67,10 @@ def test_calibration_names_the_attack_and_setting_that_are_off_most(
     stated: float, how: str
 ) -> None:
     """Over both settings the attack would be right on average, as they err in opposite ways."""
-    found = rows(
+    table = rows(
         ("custext", 2.0, "noisy-channel", 0.5), ("custext", 2.0, "context-free-bayes", 0.5),
         ("custext", 4.0, "context-free-bayes", 0.5),
     )  # fmt: skip
-    found = found.assign(stated=[0.45, stated, 0.99 - stated if stated < 0.5 else 1.01 - stated])
+    table = table.assign(stated=[0.45, stated, 0.99 - stated if stated < 0.5 else 1.01 - stated])
     expected = "Farthest off: under CusText+, ε 2, context-free Bayes\nis too "
-    assert title(figures.calibration(found)) == f"{expected}{how} by 10 points on average"
+    assert title(figures.calibration(table)) == f"{expected}{how} by 10 points on average"

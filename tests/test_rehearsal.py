@@ -36,23 +36,25 @@ def of_lengths(*lengths: int) -> Corpus:
 
 def test_words_behind_no_known_probabilities_are_attacked_by_running_the_mechanism() -> None:
     """A wrong version runs no attack on them, so that a mechanism looks private that is not."""
-    found = textpriv.evaluate(TEXTS, mechanism=VICKREY, public=PUBLIC, seed=1)
-    rows = found.risks.set_index("attack")
+    assessment = textpriv.evaluate(TEXTS, mechanism=VICKREY, public=PUBLIC, seed=1)
+    rows = assessment.risks.set_index("attack")
     assert {"kept as they are", "context-free Bayes", "noisy channel"} <= set(rows.index)
     by_law = rows.loc["linkage by likelihood"]
     assert by_law["value"] > 0.9 and by_law["value"] >= rows.loc["linkage by words (BM25)", "value"]
     for attack in ("noisy channel", "linkage by likelihood"):
         assert risks.BY_RUNNING in rows.loc[attack, "knows"]
-    said = "which nobody has worked out: this one knows the mechanism (its probabilities by running"
-    assert said in "; ".join(found.not_tried)
+    expected = (
+        "which nobody has worked out: this one knows the mechanism (its probabilities by running"
+    )
+    assert expected in "; ".join(assessment.not_tried)
     known = evaluated()  # those of SanText are exact
     assert not known.risks["knows"].str.contains(risks.BY_RUNNING).any()
     assert "by running it" not in "; ".join(known.not_tried)
 
 
 def test_without_public_text_the_mechanism_is_run_on_frequent_words() -> None:
-    found = textpriv.evaluate(TEXTS, mechanism=VICKREY, public=None, seed=1)
-    attacks = set(found.risks["attack"])
+    assessment = textpriv.evaluate(TEXTS, mechanism=VICKREY, public=None, seed=1)
+    attacks = set(assessment.risks["attack"])
     assert {"context-free Bayes", "linkage by likelihood"} <= attacks
     assert "noisy channel" not in attacks
 
@@ -62,8 +64,8 @@ def test_one_text_is_read_back_by_who_has_run_the_mechanism(
 ) -> None:
     """A wrong version takes the nearest words: as good as the words that were sent."""
     monkeypatch.setattr(reading, "embedding", lambda words=None: VOCABULARY)
-    found = textpriv.Reader(PUBLIC).read(TEXTS[0], "vickrey", 9.0, np.random.default_rng(1))
-    assert found.attack == "noisy-channel"
+    read_back = textpriv.Reader(PUBLIC).read(TEXTS[0], "vickrey", 9.0, np.random.default_rng(1))
+    assert read_back.attack == "noisy-channel"
 
 
 # --- The weight of the language model -------------------------------------------------------------
@@ -123,11 +125,11 @@ def test_the_model_has_not_read_what_it_rehearses_with(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(evaluation, "language_weight", recorded)
     others = [" ".join(RNG.choice(WORDS[2:], 20)) for _ in range(9)]
-    found = evaluated(public=[f"{WORDS[0]} {WORDS[0]}", *others])
+    assessment = evaluated(public=[f"{WORDS[0]} {WORDS[0]}", *others])
     ((model, aside),) = rehearsed
     assert aside.ids.tolist() == [0, 0]
     assert model.unigram[0] == model.unigram[1]  # neither was read
-    assert "noisy channel" in set(found.risks["attack"])
+    assert "noisy channel" in set(assessment.risks["attack"])
 
 
 # --- The number of words --------------------------------------------------------------------------
@@ -150,8 +152,8 @@ def test_the_number_of_words_is_used_where_the_output_shows_it() -> None:
 
     def linked(mechanism: object = "santext", **options: Any) -> tuple[set[str], float]:
         settings = {"epsilon": 1.0, "public": None, "seed": 1, "attacks": ["bm25"]} | options
-        found = textpriv.evaluate(varied, mechanism=mechanism, **settings)
-        return set(found.risks["knows"]), float(found.risks["value"].max())
+        assessment = textpriv.evaluate(varied, mechanism=mechanism, **settings)
+        return set(assessment.risks["knows"]), float(assessment.risks["value"].max())
 
     knows, shown = linked()
     assert knows == {"the candidates, the number of words"}

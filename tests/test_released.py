@@ -68,8 +68,10 @@ def test_draws_at_the_factor_that_is_said_are_caught() -> None:
     factor = fit_draws(tilted, draws_of(LAWS, 500, rng), rng).factor
     assert 1.1 < factor < 3
     wrong = tilted(factor)
-    found = [fit_draws(lambda factor: LAWS, draws_of(wrong, 500, rng), rng).p for _ in range(200)]
-    assert sum(p < LEVEL for p in found) >= stats.binom.ppf(1e-6, 200, 0.99)
+    p_values = [
+        fit_draws(lambda factor: LAWS, draws_of(wrong, 500, rng), rng).p for _ in range(200)
+    ]
+    assert sum(p < LEVEL for p in p_values) >= stats.binom.ppf(1e-6, 200, 0.99)
 
 
 def test_the_gap_is_caught() -> None:

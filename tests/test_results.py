@@ -30,8 +30,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_an_open_interval_is_left_out() -> None:
-    found = measure("a.b", 0.5, -np.inf, np.inf, 1)
-    assert (found.low, found.high, found.n) == (None, None, 1)
+    measurement = measure("a.b", 0.5, -np.inf, np.inf, 1)
+    assert (measurement.low, measurement.high, measurement.n) == (None, None, 1)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_pairs_that_claims_name_are_written_with_the_error_of_their_difference(
     monkeypatch.setattr(claims, "pairs", lambda *_: stated)
     run = report.begin("03_lossy_and_stencil", "smoke")
     for name, (hits, sample) in measured.items():
-        found = clustered_mean(hits, np.arange(len(hits)), bounds=(0, 1), sample=sample)
-        run.record(name, **found.columns())
+        estimate = clustered_mean(hits, np.arange(len(hits)), bounds=(0, 1), sample=sample)
+        run.record(name, **estimate.columns())
     run.finish()
     written = results.load("03_lossy_and_stencil", "smoke").by_name()
     # Residuals are 5/6 and five times -1/6; the difference is 1/6 on average.
@@ -98,14 +98,14 @@ def test_finish_writes_what_the_design_lists(root: Path) -> None:
     run.record("a.b", 0.5, 0.4, 0.6, n=100)
     run.finish()
     path = root / "runs" / "smoke-custom" / "results" / "98_try.json"
-    found = json.loads(path.read_text())
-    assert found["measurements"][0] == {
+    written = json.loads(path.read_text())
+    assert written["measurements"][0] == {
         "name": "a.b", "value": 0.5, "low": 0.4, "high": 0.6, "n": 100, "unit": "share",
     }  # fmt: skip
-    assert [each["name"] for each in found["measurements"]] == ["a.b", "run.seconds", "run.peak_mb"]
-    assert (found["seed"], found["overrides"]) == (3, {"cell_minutes": 4})
-    assert found["peak_mb"] > 20
-    assert found["versions"]["numpy"] == np.__version__
+    assert [row["name"] for row in written["measurements"]] == ["a.b", "run.seconds", "run.peak_mb"]
+    assert (written["seed"], written["overrides"]) == (3, {"cell_minutes": 4})
+    assert written["peak_mb"] > 20
+    assert written["versions"]["numpy"] == np.__version__
 
 
 @pytest.mark.parametrize(("fast", "dtype"), [(True, "bfloat16"), (False, "float32")])
@@ -117,9 +117,9 @@ def test_results_state_what_networks_multiplied_in(
     with models.autocast(models.encoders.torch.device("cpu")):
         product = product @ product
     report.begin("98_try", "smoke").finish()
-    found = results.load("98_try", "smoke")
-    assert found.dtype == dtype == str(product.dtype).removeprefix("torch.")
-    assert found.processor and found.threads == models.encoders.torch.get_num_threads()
+    written = results.load("98_try", "smoke")
+    assert written.dtype == dtype == str(product.dtype).removeprefix("torch.")
+    assert written.processor and written.threads == models.encoders.torch.get_num_threads()
 
 
 def test_a_notebook_run_by_hand_leaves_what_git_holds(
@@ -161,8 +161,8 @@ def test_documents_quote_the_full_run_where_there_is_one(root: Path) -> None:
     assert results.committed("98_try") is None
     for profile in ("default", "full"):
         report.begin("98_try", profile).finish()
-        found = results.committed("98_try")
-        assert found is not None and found.profile == profile
+        committed = results.committed("98_try")
+        assert committed is not None and committed.profile == profile
         assert results.load_or_default("98_try", "default").profile == "default"
     results.file("98_try", "full").unlink()
     assert results.load_or_default("98_try", "full").profile == "default"
@@ -219,11 +219,11 @@ def test_figures_and_assets_reach_the_results(root: Path, monkeypatch: pytest.Mo
     ax.plot([1, 2])
     run.save_figure("fig98_line", fig, pd.DataFrame({"y": [1, 2]}), alt="A rising line")
     run.finish()
-    found = results.load("98_try", "smoke")
-    assert found.figures == ["fig98_line"]
-    assert found.assets["reviews"] == {"source": "wheel", "digest": "d-reviews"}
+    written = results.load("98_try", "smoke")
+    assert written.figures == ["fig98_line"]
+    assert written.assets["reviews"] == {"source": "wheel", "digest": "d-reviews"}
     beside = json.loads((root / "runs/smoke/figures/fig98_line.json").read_text())
-    assert beside["assets"] == found.assets
+    assert beside["assets"] == written.assets
     assert (beside["profile"], beside["seed"]) == ("smoke", report.DEFAULT_SEED)
     assert not plt.fignum_exists(fig.number)
     with pytest.raises(errors.InvalidInput, match="fig98_"):

@@ -159,16 +159,16 @@ def test_a_notebook_runs_to_its_end(many: tuple[Project, int, str]) -> None:
     assert "01_tiny  cell 3/5 (Draw) ...\n" in output
     assert re.search(r"01_tiny  cell 3/5 \(Draw\) done in \d+\.\d s\n", output)
     folder = project.root / "runs" / "smoke"
-    made = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*01_*"))
-    assert made == [
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*01_*"))
+    assert files == [
         "01_tiny.ipynb",
         *(f"figures/fig01_line{suffix}" for suffix in (".csv", ".json", ".pdf", ".png")),
         "results/01_tiny.json",
         "state/01_tiny.json",
     ]
     assert not (project.root / "figures").exists()  # a smoke run leaves the committed ones alone
-    found = json.loads((folder / "results/01_tiny.json").read_text())
-    assert (found["profile"], found["seed"], found["overrides"]) == ("smoke", 7, {})
+    written = json.loads((folder / "results/01_tiny.json").read_text())
+    assert (written["profile"], written["seed"], written["overrides"]) == ("smoke", 7, {})
     executed = (folder / "01_tiny.ipynb").read_text()
     assert '"alt": "A rising line"' in executed
 
@@ -185,9 +185,9 @@ def test_what_went_wrong_is_named(many: tuple[Project, int, str]) -> None:
     assert "02_fails  cell 4/4" not in output
     assert "04_killed  FAILED: cell 2/2 (Memory): the kernel died" in output
     assert "05_reads  not run: it reads the results of 02_fails" in output
-    found = rows(output)
-    assert {found[name][0] for name in ("02_fails", "04_killed")} == {"failed"}
-    assert found["05_reads"] == ["not run"]
+    summary = rows(output)
+    assert {summary[name][0] for name in ("02_fails", "04_killed")} == {"failed"}
+    assert summary["05_reads"] == ["not run"]
     assert os.listdir(project.root / "runs/smoke/state") == ["01_tiny.json"]
 
 
@@ -383,8 +383,8 @@ def test_assets_matter(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def write_results(seconds: float = 1, value: float = 0.5, figures: Cells | None = None) -> None:
     measured = [results.measure("a.b", value)]
-    found = results_of("01_tiny", measured, "smoke", seconds=seconds, figures=figures or ())
-    results.write(found, results.file("01_tiny", "smoke"))
+    written = results_of("01_tiny", measured, "smoke", seconds=seconds, figures=figures or ())
+    results.write(written, results.file("01_tiny", "smoke"))
 
 
 def test_what_is_read_matters(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,20 +451,20 @@ def test_what_cannot_start_says_so(project: Project, capsys: pytest.CaptureFixtu
 
 
 def test_a_notebook_comes_after_those_it_reads() -> None:
-    found = [
+    unordered = [
         Notebook(name, (), Declaration(results=reads))
         for name, reads in (("01_tiny", []), ("02_board", ["01_tiny", "04_late", "08_not_chosen"]),
                             ("03_next", ["02_board"]), ("04_late", ["01_tiny"]))
     ]  # fmt: skip
-    names = [each.name for each in runner._in_order(found)]
+    names = [notebook.name for notebook in runner._in_order(unordered)]
     assert names == ["01_tiny", "04_late", "02_board", "03_next"]
 
 
 def test_results_come_from_notebooks_that_do_not_rest_on_the_reader() -> None:
-    found = notebooks.find()
-    names = {each.name for each in found}
-    assert all(names.issuperset(each.declares.results) for each in found)
-    assert {each.name for each in runner._in_order(found)} == names  # or a circle is an error
+    every = notebooks.find()
+    names = {notebook.name for notebook in every}
+    assert all(names.issuperset(notebook.declares.results) for notebook in every)
+    assert {each.name for each in runner._in_order(every)} == names  # or a circle is an error
 
 
 def test_a_corpus_goes_to_the_notebooks_that_read_one(
@@ -505,8 +505,8 @@ def test_finished_points_are_kept_for_the_same_run_alone(
         return point.exists()
 
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    found = [stays(plan), stays(plan), stays(plan, library="b"), stays(plan, library="b")]
-    assert found == [False, True, False, True]
+    stayed = [stays(plan), stays(plan), stays(plan, library="b"), stays(plan, library="b")]
+    assert stayed == [False, True, False, True]
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert [stays(plan, library="b") for _ in range(2)] == [False, True]
     assert not stays(runner.Plan(SMOKE, force=True), library="b")
@@ -521,8 +521,8 @@ def test_notebooks_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr("joblib.cpu_count", lambda: 8)
     for jobs, share in ((1, "8"), (2, "4"), (16, "1")):
-        found = runner._environment(runner.Plan(SMOKE, jobs=jobs))
-        assert found["OMP_NUM_THREADS"] == found["LOKY_MAX_CPU_COUNT"] == share
+        environment = runner._environment(runner.Plan(SMOKE, jobs=jobs))
+        assert environment["OMP_NUM_THREADS"] == environment["LOKY_MAX_CPU_COUNT"] == share
 
 
 def test_products_are_judged(project: Project) -> None:

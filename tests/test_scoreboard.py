@@ -23,9 +23,8 @@ from textpriv.experiments import scoreboard
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_figures as figures
 from textpriv.experiments import scoreboard_findings as findings
-from textpriv.experiments.equal_utility import LEFT_OUT
+from textpriv.experiments import scoreboard_headline as first
 from textpriv.experiments.equal_utility_findings import said_of_pairs
-from textpriv.experiments.mechanisms import RANDOM
 from textpriv.experiments.scoreboard import Sizes, crossing
 from textpriv.mechanisms import registry
 from textpriv.privacy import Audit, write_audits
@@ -52,8 +51,8 @@ def _close() -> Any:
 # --- Made-up results ----------------------------------------------------------------------------
 
 
-def board(*found: Measurement, notebook: str = "05_reconstruction_attacks") -> Board:
-    return Board("default", {notebook: results_of(notebook, found)}, {})
+def board(*measurements: Measurement, notebook: str = "05_reconstruction_attacks") -> Board:
+    return Board("default", {notebook: results_of(notebook, measurements)}, {})
 
 
 def rate(name: str, value: float, error: float = 0.0) -> Measurement:
@@ -67,8 +66,8 @@ def recorded(
     """A row of a table as a notebook records it, with an interval that reaches so far."""
     ends = {} if reach is None else {"low": value - reach, "high": value + reach}
     name = ".".join([quantity, *(str(each).lower().replace(" ", "_") for each in columns.values())])
-    found = measure(name, value, **ends, n=n, unit="difference")
-    return found.model_copy(update={"columns": columns})
+    measurement = measure(name, value, **ends, n=n, unit="difference")
+    return measurement.model_copy(update={"columns": columns})
 
 
 def of_token(label: str, attack: str, value: float, corpus: str = "imdb") -> Measurement:
@@ -172,24 +171,24 @@ def examples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_statements_are_shown_with_their_verdicts(examples: None) -> None:
-    found = judge(board(*OURS).by_notebook)
-    table = scoreboard.judged(found)
+    judgements = judge(board(*OURS).by_notebook)
+    table = scoreboard.judged(judgements)
     assert table["verdict"].tolist() == [
         "confirmed", "leans towards the paper", "tie", "leans against the paper", "contradicted",
     ]  # fmt: skip
     assert table["cells"].tolist() == [1] * 5 and set(table["paper"]) == {"tong"}
-    counted = scoreboard.counts_of_findings(found)
+    counted = scoreboard.counts_of_findings(judgements)
     assert counted.loc["tong"].to_dict() == dict.fromkeys(scoreboard.COMPARED, 1) | {"match": 0}
     assert counted.loc["harel"].sum() == 0
 
 
 def test_smoke_and_missing_notebooks_are_not_compared(examples: None) -> None:
-    smoke = Board("smoke", board(*OURS).found, {})
+    smoke = Board("smoke", board(*OURS).results, {})
     nothing = Board("default", {}, {"05_reconstruction_attacks": "run it"})
     for each in (smoke, nothing):
-        found = judge(each.by_notebook, each.profile)
-        assert scoreboard.judged(found).empty
-        assert scoreboard.counts_of_findings(found).to_numpy().sum() == 0
+        judgements = judge(each.by_notebook, each.profile)
+        assert scoreboard.judged(judgements).empty
+        assert scoreboard.counts_of_findings(judgements).to_numpy().sum() == 0
     assert scoreboard.sources(nothing)["commit"].tolist() == ["run it"]
     row = scoreboard.sources(board(*OURS)).iloc[0]
     assert (row["commit"], row["minutes"]) == ("0123456 and changes", 1.5)
@@ -202,10 +201,8 @@ def test_rows_are_selected_by_the_columns_that_they_were_recorded_with() -> None
     run.record_rows(table, "asr.{defense}.{corpus}.eps{epsilon:g}.{attack!n}")
     names = [f"asr.custext.{corpus}.eps2.5.noisy_channel" for corpus in table["corpus"]]
     made = board(*(run.measurement(name) for name in names))
-    found = made.rows("asr", "attack", "epsilon", defense="custext", corpus="imdb")
-    assert found[["attack", "epsilon", "value"]].to_numpy().tolist() == [
-        ["noisy-channel", 2.5, 0.5]
-    ]
+    rows = made.rows("asr", "attack", "epsilon", defense="custext", corpus="imdb")
+    assert rows[["attack", "epsilon", "value"]].to_numpy().tolist() == [["noisy-channel", 2.5, 0.5]]
     assert made.rows("asr", "absent").empty and made.rows("risk", "epsilon").empty
     assert made.rows("asr", epsilon=2.5)["value"].tolist() == [0.5, 0.25]
 
@@ -213,10 +210,10 @@ def test_rows_are_selected_by_the_columns_that_they_were_recorded_with() -> None
 def test_gather_takes_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
     monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
-    found = results_of("01_mechanisms", [measure("a.b", 0.5)], "smoke")
-    results.write(found, results.file("01_mechanisms", "smoke"))
+    written = results_of("01_mechanisms", [measure("a.b", 0.5)], "smoke")
+    results.write(written, results.file("01_mechanisms", "smoke"))
     made = gather("smoke")
-    assert list(made.found) == ["01_mechanisms"]
+    assert list(made.results) == ["01_mechanisms"]
     assert list(made.missing) == list(boards.NOTEBOOKS[1:])
     assert "./run_all.sh --profile smoke --only 02" in made.missing["02_ann_vs_exact"]
     assert list(made.measured) == ["a.b"]  # not what the run cost
@@ -252,13 +249,13 @@ def at_risk(first: str, second: str, value: float, p: float) -> Measurement:
 def test_mechanisms_at_equal_risk_differ_only_by_a_test() -> None:
     two = at(("tem", 0.7, 0.03), ("madlib", 0.6, 0.03))
     pairs = scoreboard.left_at_risk(board(at_risk("madlib", "tem", -0.1, 0.04)))
-    found = findings.at_equal_risk(two, pairs)
+    finding = findings.at_equal_risk(two, pairs)
     differ = "1 of the 1 pairs differ significantly"
-    assert differ in found.title
-    assert f"{differ}, most of them in favour of TEM (each of 1). " in found.text
-    found = findings.at_equal_risk(two, pairs.assign(p=0.06))
-    assert found.title.startswith("At equal risk no mechanism is shown to leave more")
-    assert "of the 1 pairs that were compared none differs significantly. " in found.text
+    assert differ in finding.title
+    assert f"{differ}, most of them in favour of TEM (each of 1). " in finding.text
+    finding = findings.at_equal_risk(two, pairs.assign(p=0.06))
+    assert finding.title.startswith("At equal risk no mechanism is shown to leave more")
+    assert "of the 1 pairs that were compared none differs significantly. " in finding.text
     assert findings.at_equal_risk(two[:1], pairs).title.startswith("No two mechanisms share")
 
 
@@ -300,13 +297,15 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
              equal("clusant", "rantext", 0.05, 0.01),
              equal("clusant", "tem", -0.05, 0.2, "accuracy")]  # fmt: skip
     table = scoreboard.equal_utility(board(*pairs))
-    found = findings.protects(table)
-    assert "under CluSanT in 2 of 3 comparisons (more in 1), under RANTEXT in 0 of 1" in found.text
-    assert "accuracy of sentiment 0 of 1 comparisons" in found.text
+    finding = findings.protects(table)
+    assert (
+        "under CluSanT in 2 of 3 comparisons (more in 1), under RANTEXT in 0 of 1" in finding.text
+    )
+    assert "accuracy of sentiment 0 of 1 comparisons" in finding.text
     assert "4 of 5 pairs" in said_of_pairs(table)
     random = [equal("clusant", "randomized-response", -0.05, 0.01),
               equal("randomized-response", "tem", -0.05, 0.01)]  # fmt: skip
-    for some, said in (
+    for compared, said in (
         (pairs, "win some comparisons and lose some"),
         (pairs[:1], "win some comparisons and are shown to lose none"),
         ([equal("rantext", "tem", 0.0, 1.0)], "are shown to win no comparisons and are"),
@@ -314,27 +313,29 @@ def test_what_is_said_of_pairs_at_equal_utility() -> None:
         (random, "No newer mechanism was compared"),
         ([], "No newer mechanism was compared"),
     ):
-        assert said in findings.protects(scoreboard.equal_utility(board(*some))).title
-    table = scoreboard.equal_utility(board(*random))
-    assert "less is read back under 1 of 2" in findings.against(table, RANDOM).title
-    assert findings.against(table, LEFT_OUT).title.startswith("Nothing was compared")
+        assert said in findings.protects(scoreboard.equal_utility(board(*compared))).title
     left_out = equal("tem", "left-out", 0.05, 0.01)
-    title, said = findings.against_both(scoreboard.equal_utility(board(*random, left_out)))
-    assert "more is read back under 1 of 1" in title and "accuracy (none was compared)" in said
     more = [equal("tem", "left-out", 0.05, 0.01, "accuracy"),
             equal("clusant", "randomized-response", 0.05, 0.3, "accuracy")]  # fmt: skip
-    _, said = findings.against_both(scoreboard.equal_utility(board(*random, left_out, *more)))
-    assert "More is read back at equal accuracy under 1 of 1; than" in said
-    assert "any other sent) at equal meaning under 1 of 2 (less: 1), at equal" in said
-    assert said.endswith("under 0 of 1 (undecided: 1).")
-    assert findings.with_model(board(*random, left_out)) == ""  # no model attacked these
+
+    def against_both(*rows: Measurement) -> Finding:
+        made = board(*rows)
+        return findings.against_both(made, scoreboard.equal_utility(made))
+
+    title, said, details = against_both(*random, left_out)
+    assert title.endswith("out: 1 of 1 at equal meaning, none was compared at equal accuracy")
+    assert "under 0 of 2 at equal meaning (less: 1, undecided: 0)" not in said
+    assert "under 1 of 2 at equal meaning (less: 1), none was compared" in said
+    assert "fewer under" in details and "language model" not in details  # none attacked these
+    title, said, _ = against_both(*random, left_out, *more)
+    assert title.endswith(": 1 of 1 at equal meaning, 1 of 1 at equal accuracy")
+    assert "(less: 1), 0 of 1 at equal accuracy (undecided: 1)." in said
     spoken = [equal("tem", "left-out", 0.05, 0.01, measured=scoreboard.WITH_MODEL),
               equal("madlib", "left-out", 0.05, 0.5, measured=scoreboard.WITH_MODEL)]  # fmt: skip
     added = recorded("model_adds", 0.02, n=870, mechanism="tem", beside="usual")
-    said = findings.with_model(board(*random, left_out, *spoken, added))
-    assert "left out at equal meaning under 1 of 2 (undecided: 1), at equal" in said
-    assert said.startswith("Where a small language model attacks too (870 words), it is more than")
-    assert "at equal accuracy (none was compared); than with random words at equal" in said
+    details = against_both(*random, left_out, *spoken, added).details
+    assert "language model attacks too (870 words), more is read back than with" in details
+    assert "left out under 1 of 2 at equal meaning (undecided: 1), none was" in details
 
 
 def test_mechanisms_are_told_beside_scissors() -> None:
@@ -365,10 +366,10 @@ def test_replacements_are_told_beside_random_words() -> None:
     rows = [gain("s", "tem", -0.1, 0.001), gain("s", "vickrey", 0.1, 0.001),
             gain("s", "madlib", 0.1, 0.06), gain("s", "tem", 0.1, 0.001, reader="words"),
             gain("s", "tem", 0.1, 0.001, 0.7), gain("r", "tem", -0.1, 0.06)]  # fmt: skip
-    found = findings.near_words(board(*rows))
-    assert found.title.endswith("shown to beat random ones under 1 of 3 mechanisms")
-    assert ": on s more under 1 (Vickrey), less under 1; on r no difference" in found.text
-    assert found.text.endswith("on r no difference is significant.")
+    finding = findings.near_words(board(*rows))
+    assert finding.title.endswith("shown to beat random ones under 1 of 3 mechanisms")
+    assert ": on s more under 1 (Vickrey), less under 1; on r no difference" in finding.text
+    assert finding.text.endswith("on r no difference is significant.")
     assert "not compared" in findings.near_words(board()).title
 
 
@@ -380,18 +381,15 @@ def test_attacks_on_whole_sentences_are_compared_by_tests() -> None:
                rate("misaligned.eps6.context_free_bayes.misaligned", 0.46, 0.01),
                rate("misaligned.eps6.context_free_bayes", 0.55, 0.01)]  # fmt: skip
     measured = board(*(rate(pair + name, value, 0.01) for name, value in values.items()), *clothes)
-    title, said = findings.context(measured)
+    title, said, details = findings.context(measured)
     assert title.endswith("beats the best guess word by word")
-    assert said.endswith("frequencies of films significantly more and of other clothes reviews "
-                         "not significantly different.")  # fmt: skip
-    assert "frequencies, recovers 0.53" in said
-    assert "public reviews (significantly more)" in said
-    assert "trained less than theirs, is 0.55" in findings.bound_with_context(measured)
-    assert "trained" not in findings.bound_with_context(replace(measured, profile="paper"))
+    assert "recovers 62% (60 to 64) of the words" in said and "frequencies, 53%. A small" in said
+    assert "frequencies of films significantly more and of other clothes reviews not" in details
+    assert "trained less than theirs, is 55% (53 to 57) of the words" in details
+    assert " trained less" not in findings.context(replace(measured, profile="paper")).details
     values["noisy_channel"] = 0.54
     close = board(*(rate(pair + name, value, 0.01) for name, value in values.items()))
-    assert "public reviews (undecided at this size)" in findings.context(close).text
-    assert findings.context(close).title == "Undecided at this size"
+    assert "is not shown to beat the best guess" in findings.context(close).title
 
 
 def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> None:
@@ -401,28 +399,28 @@ def test_a_setting_of_the_first_figure_keeps_about_a_third_of_the_words() -> Non
     table = pd.DataFrame(rows, columns=columns).assign(value=0.7, low=0.6, high=0.8, n=100)
     table = table.assign(attack="noisy-channel", risk_low=table["risk"] - Z * 0.02,
                          risk_high=table["risk"] + Z * 0.02, p=[0.5, 0.02, 0.9, 1e-4])  # fmt: skip
-    found = findings.settings(table)
-    assert found[["mechanism", "epsilon", "value"]].to_numpy().tolist() == [
+    chosen = first.settings(table)
+    assert chosen[["mechanism", "epsilon", "value"]].to_numpy().tolist() == [
         ["custext+", 4.0, 0.55], ["madlib", 13.0, 0.4],
     ]  # fmt: skip
-    said = findings.headline(found)
+    said = first.headline(chosen)
     assert "1 of 2 mechanisms" in said.title and "at least 25 more of 100" in said.title
     assert "recovers 40 to 55 of 100" in said.text
     assert "significantly more than come out unchanged under CusText+ (30→55):" in said.text
     assert said.text.endswith("Under MADLIB (40→40) the two differ by 0.0 or less, not "
                               "significantly.")  # fmt: skip
-    given = found.assign(p=1e-4, kept=[0.3, 0.387], attack=["noisy-channel", findings.COUNTED])
-    assert "(MADLIB: given the private texts' own word counts)" in findings.headline(given).text
-    small = findings.headline(found.assign(p=1e-4, kept=[0.3, 0.387]))
+    given = chosen.assign(p=1e-4, kept=[0.3, 0.387], attack=["noisy-channel", first.COUNTED])
+    assert "(MADLIB: given the private texts' own word counts)" in first.headline(given).text
+    small = first.headline(chosen.assign(p=1e-4, kept=[0.3, 0.387]))
     assert small.title == said.title
     assert "(39→40) it is significantly more, but by 1.3 at most" in small.text
-    close = found.assign(p=0.03)  # which would be enough for one setting
-    assert findings.headline(close).title.startswith("An attacker recovers hardly more")
-    assert findings.headline(found[:0]).title == "Not measured under this profile"
+    close = chosen.assign(p=0.03)  # which would be enough for one setting
+    assert first.headline(close).title.startswith("An attacker recovers hardly more")
+    assert first.headline(chosen[:0]).title == "Not measured under this profile"
     # A wider gap that chance may explain is not what the title tells.
-    unsure = found.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55], p=[0.2, 0.001])
-    assert findings.headline(unsure).title == said.title
-    two = findings.headline(unsure.assign(p=1e-4))
+    unsure = chosen.iloc[[-1, 0]].assign(kept=[0.1, 0.3], value=[0.6, 0.55], p=[0.2, 0.001])
+    assert first.headline(unsure).title == said.title
+    two = first.headline(unsure.assign(p=1e-4))
     assert "under 2 of 2 mechanisms" in two.title and "at least 25 more" in two.title
 
 
@@ -431,19 +429,18 @@ def test_whether_a_sanitizer_is_enough_is_said_where_texts_are_as_useful() -> No
         return recorded("read", value, 0.08, mechanism=mechanism)
 
     ends = [measure("accuracy.empty", 0.62, 0.6, 0.64), measure("accuracy.clear", 0.75, 0.7, 0.8)]
-    said = findings.alone(board(read("tem", 0.63), read("custext+", 0.3), *ends))
-    assert "in 70%; original text: 75%, stop words alone: 62%), a text gives" in said
+    said = first.alone(board(read("tem", 0.63), read("custext+", 0.3), *ends))
+    assert "in 70%; original text: 75%, stop words alone: 62%), mechanisms let" in said
+    assert "at least 30% (22 to 38) of the content words under CusText+ and at most 63%" in said
+    bare = first.alone(board(read("tem", 0.63), read("left-out", 0.4)))
+    assert "guessing: 50%)" in bare and "(1 can be set so)" in bare
+    assert bare.endswith("With words simply left out: 40% (32 to 48).")
+    madlib = first.alone(board(read("madlib", 0.3)))
     assert (
-        "attacks 30% (22 to 38) of its content words under CusText+, by point estimate the" in said
+        "under MADLIB, attacked with estimated probabilities: a lower limit and at most" in madlib
     )
-    assert "of that accuracy, and 63% under TEM, the most." in said
-    bare = findings.alone(board(read("tem", 0.63), read("left-out", 0.4)))
-    assert "guessing: 50%)" in bare and "attacks 63% (55 to 71)" in bare and "least of 1" in bare
-    assert bare.endswith("Leaving words out gives it 40% (32 to 48).")
-    madlib = findings.alone(board(read("madlib", 0.3)))
-    assert "under MADLIB, attacked with estimated probabilities: a lower limit, by" in madlib
-    assert "stronger ones may recover more" in findings.alone(board(read("tem", 0.01)))
-    assert findings.alone(board(read("left-out", 0.4))) == findings.alone(board()) == ""
+    assert "stronger ones may recover more" in first.alone(board(read("tem", 0.01)))
+    assert first.alone(board(read("left-out", 0.4))) == first.alone(board()) == ""
 
 
 def test_whole_texts_stand_by_their_strongest_linkage_and_with_their_game(
@@ -494,11 +491,11 @@ def test_what_vectors_give_away_is_compared_with_what_is_named_without() -> None
                 for name, value in shares.items()]  # fmt: skip
         return findings.vectors(board(*rows, notebook="08_whole_texts"))
 
-    title, said = vectors(0.4)
+    title, said, details = vectors(0.4)
     assert title == "The vector of a sentence gives its words away"
-    assert "0.40 (0.38 to 0.42) of a sentence's content words and (not measured here)" in said
-    assert "(without its vector 0.05 and (not measured here))" in said
-    assert said.endswith("(epsilon 400) (not measured here) and 0.10.")
+    assert "40% (38 to 42) of a sentence's content words and (not measured here)" in said
+    assert said.endswith("without it 5% and (not measured here).")
+    assert details.endswith("(epsilon 400) they find (not measured here) and 10%.")
     about = {"mechanism": "truncated Laplace, eps 400", "candidates": 200}
     attacks = {"vectors": 0.9, "likelihood": 0.95, "matched": 0.96}  # the last looks at all outputs
     linked = [
@@ -509,7 +506,7 @@ def test_what_vectors_give_away_is_compared_with_what_is_named_without() -> None
     ]
     said = findings._linked(board(*linked))
     assert said.startswith(", yet among 200 sentences 95% (") and said.endswith("are linked")
-    assert vectors(0.06).title == "Undecided at this size"
+    assert vectors(0.06).title.endswith("is not shown to give its words away")
     assert findings.vectors(board()).title == "One of the two was not measured here"
 
 
@@ -607,10 +604,11 @@ def test_what_hiding_costs_is_said_by_a_test() -> None:
             accuracy("stencil-w9-s0.2", 0.7),
             accuracy("punctuated-stencil-w9-s1.0", 0.6),
         )
-        said = findings.least_read(made, scoreboard.manipulated_tokens(made))
+        said = findings.window(made, scoreboard.manipulated_tokens(made)).details
         assert "punctuated stencil, window 9, sigma 1.0 is read back least, by point est" in said
         assert "30% of the tokens in" in said and said.endswith(expected)
-    assert findings.least_read(board(), scoreboard.manipulated_tokens(board())) == ""
+    nothing = findings.window(board(), scoreboard.manipulated_tokens(board()))
+    assert "read back least" not in nothing.details
 
 
 # --- Contradictions -----------------------------------------------------------------------------
@@ -641,14 +639,14 @@ def test_numbers_printed_twice() -> None:
     """Table 4 against 5 and 5 against 6; 54.0 against 54.1 is within the rounding of both."""
     table = scoreboard.printed_twice()
     assert set(table["paper"]) == {"harel"}
-    found = {
+    pairs = {
         (row.setting, row.value, row.other)
         for row in table.rename(columns={"other value": "other"}).itertuples()
     }
-    assert ("SST2, RoBERTa, Stenp(9, 1.0), Test", 0.85, 0.86) in found
-    assert ("QNLI, T5-small, Sten(9, 0.2), All", 0.851, 0.847) in found
-    assert len(found) == 8
-    assert not [setting for setting, *_ in found if setting == "QNLI, T5-small, Sten(9, 0.8), Pr@5"]
+    assert ("SST2, RoBERTa, Stenp(9, 1.0), Test", 0.85, 0.86) in pairs
+    assert ("QNLI, T5-small, Sten(9, 0.2), All", 0.851, 0.847) in pairs
+    assert len(pairs) == 8
+    assert not [setting for setting, *_ in pairs if setting == "QNLI, T5-small, Sten(9, 0.8), Pr@5"]
 
 
 def test_orderings_that_the_papers_own_numbers_deny() -> None:
@@ -668,7 +666,7 @@ def along(*values: float) -> pd.DataFrame:
 def test_crossing_lies_between_the_neighbours() -> None:
     at = crossing(along(0.1, 0.3, 0.7).assign(y=[1.0, 2.0, 6.0]), "x", 0.4)
     assert at is not None
-    assert (at.weight, at.of("y")) == pytest.approx((0.25, 3.0))
+    assert (at.weight, at.interpolated("y")) == pytest.approx((0.25, 3.0))
     assert crossing(along(0.1, 0.3), "x", 0.31) is None  # never beyond what was measured
     assert crossing(along(0.1, 0.3), "x", 0.09) is None
     assert crossing(along(0.5), "x", 0.5) is None
@@ -683,21 +681,21 @@ def test_an_estimate_has_both_errors() -> None:
     """Half-way between two epsilons, with the errors of accuracy and of the risk."""
     curve = points((1, 0.4, 0.6, 0.3), (2, 0.6, 0.8, 0.5), (3, 0.65, 0.9, 0.7))
     at = crossing(curve, "risk", 0.5)
-    assert at is not None and at.of("epsilon") == pytest.approx(1.5)
-    found, slope = at.estimate(), 0.2 / 0.2  # accuracy per risk
-    assert found["value"] == pytest.approx(0.7) and at.error == pytest.approx(0.01)
+    assert at is not None and at.interpolated("epsilon") == pytest.approx(1.5)
+    estimate, slope = at.estimate(), 0.2 / 0.2  # accuracy per risk
+    assert estimate["value"] == pytest.approx(0.7) and at.error == pytest.approx(0.01)
     reach = Z * math.hypot(0.02, slope * 0.01)
-    assert found["high"] - found["value"] == pytest.approx(reach)
-    assert found["value"] - found["low"] == pytest.approx(reach)
+    assert estimate["high"] - estimate["value"] == pytest.approx(reach)
+    assert estimate["value"] - estimate["low"] == pytest.approx(reach)
     (same,) = scoreboard.equal_risk(curve.assign(mechanism="tem"), [0.3, 0.5]).to_dict(
         "records"
     )  # a risk of 0.3 lies below what was measured
-    assert {name: same[name] for name in ("value", "low", "high")} == pytest.approx(found)
+    assert {name: same[name] for name in ("value", "low", "high")} == pytest.approx(estimate)
     assert (same["risk"], same["epsilon"], same["kept"]) == pytest.approx((0.5, 1.5, 0.4))
     assert same["kept_error"] == pytest.approx(0.01)
     # On another corpus, at the same words kept: 0.2 of them per 0.2 of risk.
     other = pd.DataFrame({"here": [0.3, 0.5], "value": [0.7, 0.8], "low": 0.65, "high": 0.85})
-    there = crossing(other, "here", at.of("kept"), at.error * at.slope("kept"))
+    there = crossing(other, "here", at.interpolated("kept"), at.error * at.slope("kept"))
     assert there is not None and there.estimate()["value"] == pytest.approx(0.75)
     assert there.error == pytest.approx(0.01)
     ends = [crossing(points((1, 0.4, 0.999, 0.2), (2, 0.6, 0.001, 0.6)), "risk", risk)
@@ -736,10 +734,10 @@ def test_the_best_attack_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     table.to_csv(tmp_path / "figures" / "fig09_risk.csv", index=False)
     assert scoreboard.word_points(made)["p"].isna().all()  # results of before the paired tests
     table.assign(p=0.01).to_csv(tmp_path / "figures" / "fig09_risk.csv", index=False)
-    found = scoreboard.word_points(made).set_index("epsilon")
-    assert found["risk"].to_dict() == {2.0: 0.5, 1.0: 0.3}
-    assert found["p"].to_dict() == {2.0: 0.01, 1.0: 0.01}
-    assert found["attack"].to_dict() == {2.0: "context-free-bound", 1.0: "noisy-channel"}
+    best = scoreboard.word_points(made).set_index("epsilon")
+    assert best["risk"].to_dict() == {2.0: 0.5, 1.0: 0.3}
+    assert best["p"].to_dict() == {2.0: 0.01, 1.0: 0.01}
+    assert best["attack"].to_dict() == {2.0: "context-free-bound", 1.0: "noisy-channel"}
     assert scoreboard.word_points(Board("default", {}, {})).empty
 
 
@@ -791,19 +789,19 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_audits_are_read_where_they_are(kept: Path) -> None:
-    assert scoreboard.audits() == [] and "make audit" in findings.guarantees([])
+    assert scoreboard.audits() == [] and "make audit" in findings.guarantees([]).text
     write_audits(AUDITS, kept / "audits.json", {"mutants_caught": 18, "mutants_tried": 19})
-    found = scoreboard.audits()
-    assert [audit.verdict for audit in found] == [
+    audits = scoreboard.audits()
+    assert [audit.verdict for audit in audits] == [
         "not broken", "not broken", "undecided", "broken", "no claim",
     ]  # fmt: skip
-    said = findings.guarantees(found)
-    assert said.startswith("4 audits of a claim broke that of wrong. Of 19") and "catch 18" in said
+    title, said, _ = findings.guarantees(audits)
+    assert title == "4 audits of a claim broke that of wrong"
+    assert said.startswith("Of 19 mechanisms") and "catch 18" in said
     stated = [*AUDITS, dataclasses.replace(audit("toy", 2.0, violations=1), published=True)]
-    assert "of wrong. Stronger readings of a claim are refuted for toy" in findings.guarantees(
-        stated
-    )
-    assert findings.guarantees(AUDITS[:1]).startswith("1 audits of a claim broke none.")
+    stronger = findings.guarantees(stated).text
+    assert stronger.startswith("Stronger readings of a claim are refuted for toy. Of 19")
+    assert findings.guarantees(AUDITS[:1]).title == "1 audits of a claim broke none"
 
 
 def test_advice_says_where_nothing_is_guaranteed() -> None:

@@ -136,9 +136,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_seeded_mechanism_warns_once_where_it_was_called(name: str) -> None:
-    found = said(lambda: CALLS[name](np.random.default_rng(7)))
-    assert [each.filename for each in found] == [__file__]
-    assert "not private" in str(found[0].message) and "generator" in str(found[0].message)
+    caught = said(lambda: CALLS[name](np.random.default_rng(7)))
+    assert [warning.filename for warning in caught] == [__file__]
+    assert "not private" in str(caught[0].message) and "generator" in str(caught[0].message)
     assert said(lambda: CALLS[name](None)) == []
 
 
@@ -149,9 +149,9 @@ def test_dp_prompt_warns_of_a_seed(tmp_path: Path) -> None:
         lambda seed: prompt.sanitize(["a cat"], seed),
         lambda seed: sanitize_at([prompt, prompt], ["a cat"], seed),
     ):
-        found = said(lambda call=call: call(7))  # type: ignore[misc]
-        assert [each.filename for each in found] == [__file__]
-        assert "a seed was passed" in str(found[0].message)
+        caught = said(lambda call=call: call(7))  # type: ignore[misc]
+        assert [warning.filename for warning in caught] == [__file__]
+        assert "a seed was passed" in str(caught[0].message)
         assert said(lambda call=call: call(None)) == []  # type: ignore[misc]
     assert said(lambda: learn_limits(generator, ["a cat"], tokens=2, seed=7)) == []  # public text
 

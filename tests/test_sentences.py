@@ -175,20 +175,20 @@ def test_depth_on_a_line_by_hand() -> None:
     points = np.array([[0, 1, 2, 2, 5]], dtype=float).T
     candidates = np.array([[-1, 0, 1.5, 2, 5, 6]], dtype=float).T
     for direction in ([[1.0]], [[-3.0]], [[1.0], [-1.0]]):
-        found = depth(points, candidates, np.array(direction))
-        assert found.tolist() == [0, 1, 2, 3, 1, 0] and found.dtype == np.int64
+        depths = depth(points, candidates, np.array(direction))
+        assert depths.tolist() == [0, 1, 2, 3, 1, 0] and depths.dtype == np.int64
 
 
 def depth_by_hand(points: FloatArray, candidates: FloatArray, directions: FloatArray) -> list[int]:
-    found = []
+    depths = []
     for candidate in candidates:
         sides = []
         for direction in directions:
             along = [float(direction @ point) for point in points]
             place = float(direction @ candidate)
             sides += [sum(a <= place for a in along), sum(a >= place for a in along)]
-        found.append(min(sides))
-    return found
+        depths.append(min(sides))
+    return depths
 
 
 whole = st.integers(-3, 3).map(float)  # many ties, no rounding
@@ -200,17 +200,17 @@ def table(rows: Any) -> Any:
 
 @given(table(st.integers(1, 7)), table(st.integers(1, 6)), table(st.integers(1, 5)))
 def test_depth_against_brute_force(points: Any, candidates: Any, directions: Any) -> None:
-    found = depth(points, candidates, directions)
-    assert found.tolist() == depth_by_hand(points, candidates, directions)
-    assert (found <= depth(points, candidates, directions[:1])).all()
+    depths = depth(points, candidates, directions)
+    assert depths.tolist() == depth_by_hand(points, candidates, directions)
+    assert (depths <= depth(points, candidates, directions[:1])).all()
 
 
 def test_depth_of_many_candidates() -> None:
     rng = np.random.default_rng(0)
     points, candidates, directions = (rng.normal(size=(n, 3)) for n in (9, 1300, 4))
-    found = depth(points, candidates, directions)
-    assert found.tolist() == depth_by_hand(points, candidates, directions)
-    assert len(np.unique(found)) > 3
+    depths = depth(points, candidates, directions)
+    assert depths.tolist() == depth_by_hand(points, candidates, directions)
+    assert len(np.unique(depths)) > 3
 
 
 @given(
@@ -285,16 +285,16 @@ def test_the_bound_is_reached(epsilon: float) -> None:
 def test_neighbours_are_within_eps_and_a_document_within_k_eps(epsilon: float) -> None:
     rng = np.random.default_rng(5)
     mechanism = deep(rng.normal(size=(60, 2)), epsilon, directions=20)
-    found, whole_document, too_sharp = [], [], []
+    one_sentence, whole_document, too_sharp = [], [], []
     for _ in range(60):
         document, other = rng.normal(size=(2, 5, 2))
         neighbour = document.copy()
         neighbour[2] = other[2] * 3
-        found.append(worst(mechanism, document, neighbour))
+        one_sentence.append(worst(mechanism, document, neighbour))
         too_sharp.append(worst(mechanism.with_epsilon(2 * epsilon), document, neighbour))
         whole_document.append(worst(mechanism, document, other))
-    assert epsilon / 2 < max(found) <= epsilon + 1e-12 < max(too_sharp)
-    assert max(found) < max(whole_document) <= 5 * epsilon
+    assert epsilon / 2 < max(one_sentence) <= epsilon + 1e-12 < max(too_sharp)
+    assert max(one_sentence) < max(whole_document) <= 5 * epsilon
 
 
 def test_bounded_range() -> None:

@@ -17,8 +17,8 @@ CANDIDATES = ["a cat sat", "a dog", "", "mat mat the the mat on a"]
 def states(encoder: Encoder, text: str) -> torch.Tensor:
     """All states of one text, special pieces included, by transformers itself."""
     with torch.inference_mode():
-        found = encoder.model.bert(**encoder.tokenizer([text], return_tensors="pt"))
-    return found.last_hidden_state[0].float()
+        output = encoder.model.bert(**encoder.tokenizer([text], return_tensors="pt"))
+    return output.last_hidden_state[0].float()
 
 
 def by_hand(encoder: Encoder, reference: str, candidate: str) -> float:
@@ -39,9 +39,9 @@ def test_bert_score_is_that_of_a_plain_forward_pass(
     for batch, pairs in ((32, 512), (1, 512), (2, 3)):
         monkeypatch.setattr(similarity, "_PAIRS", pairs)
         monkeypatch.setattr(similarity, "_BATCH", batch)
-        found = bert_score(encoder, REFERENCES, CANDIDATES)
-        np.testing.assert_allclose(found, expected, atol=2e-2)
-    assert found[1] == pytest.approx(1, abs=1e-5)  # a text and itself
+        scores = bert_score(encoder, REFERENCES, CANDIDATES)
+        np.testing.assert_allclose(scores, expected, atol=2e-2)
+    assert scores[1] == pytest.approx(1, abs=1e-5)  # a text and itself
 
 
 def test_texts_are_cut_where_said(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,9 +56,9 @@ def test_cosine_is_that_of_the_mean_states(encoder: Encoder) -> None:
     expected = [
         float(torch.cosine_similarity(a, b, dim=0)) for a, b in zip(left, right, strict=True)
     ]
-    found = cosine(encoder, REFERENCES, CANDIDATES, longest=40)
-    np.testing.assert_allclose(found, expected, atol=2e-2)
-    assert found[1] == pytest.approx(1, abs=1e-5)
+    similarities = cosine(encoder, REFERENCES, CANDIDATES, longest=40)
+    np.testing.assert_allclose(similarities, expected, atol=2e-2)
+    assert similarities[1] == pytest.approx(1, abs=1e-5)
 
 
 test_what_is_no_list_of_pairs_is_refused = refused(

@@ -143,8 +143,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Page]]
     with pytest.MonkeyPatch.context() as patch:
         root = place(tmp_path_factory.mktemp("small"), patch)
         build.build()
-        found = sorted((root / "site").rglob("*.html"))
-        yield {path.relative_to(root / "site").as_posix(): Page(path) for path in found}
+        files = sorted((root / "site").rglob("*.html"))
+        yield {path.relative_to(root / "site").as_posix(): Page(path) for path in files}
 
 
 def test_every_link_leads_somewhere(pages: dict[str, Page]) -> None:
@@ -154,10 +154,10 @@ def test_every_link_leads_somewhere(pages: dict[str, Page]) -> None:
             name, fragment = urldefrag(unquote(tag.get("href", tag.get("src", ""))))
             if re.match("https?:|data:", name):
                 continue
-            found = (page.path.parent / name.partition("?")[0]).resolve() if name else page.path
-            assert found.is_file(), (page.path, tag)
-            if fragment and found in by_path:
-                assert any(a.get("id") == fragment for _, a in by_path[found].tags), (tag, found)
+            target = (page.path.parent / name.partition("?")[0]).resolve() if name else page.path
+            assert target.is_file(), (page.path, tag)
+            if fragment and target in by_path:
+                assert any(a.get("id") == fragment for _, a in by_path[target].tags), (tag, target)
 
 
 def test_nothing_is_loaded_from_elsewhere(pages: dict[str, Page]) -> None:
@@ -208,13 +208,13 @@ def test_every_claim_has_a_row(pages: dict[str, Page]) -> None:
 
 
 def test_figures_stand_under_their_findings(project: Path) -> None:
-    found = notebooks.find()
-    alone = build.findings(found)
+    every_notebook = notebooks.find()
+    alone = build.findings(every_notebook)
     assert f"[{build.plain(HOSTILE)}](#fig01_line)" in alone  # no title was kept: what it shows
     path = project / "figures" / "fig01_line.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"title": "Lines are <straight>"}))
-    assert r"[Lines are \<straight\>](#fig01_line)" in build.findings(found)
-    assert r"## Lines are \<straight\>" in build.gallery(found[0]).cells[1].source
+    assert r"[Lines are \<straight\>](#fig01_line)" in build.findings(every_notebook)
+    assert r"## Lines are \<straight\>" in build.gallery(every_notebook[0]).cells[1].source
 
 
 @pytest.mark.parametrize("why", ["not run", "other code"])

@@ -57,8 +57,8 @@ def embedded(folder: Path) -> tuple[dict[str, Any], str]:
     cells = play.page(lambda stem: play.plotted(folder / f"{stem}.csv")).cells
     html = cells[-1].outputs[0].data["text/html"]
     inside = html.removeprefix("<script type='application/json' id='play-data'>")
-    found: dict[str, Any] = json.loads(inside.removesuffix("</script>"))
-    return found, "\n".join(cell.source for cell in cells) + html
+    data: dict[str, Any] = json.loads(inside.removesuffix("</script>"))
+    return data, "\n".join(cell.source for cell in cells) + html
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def test_sentences_word_by_word(tables: Path) -> None:
 
 
 def test_lines_are_relative_to_the_word(tables: Path) -> None:
-    found = embedded(tables)[0]["lines"]
-    assert found["word"] == "hockey" and found["values"] == [0, 2]
-    assert {line["word"]: line["scores"] for line in found["lines"]}["team"] == [-4, 1.5]
+    section = embedded(tables)[0]["lines"]
+    assert section["word"] == "hockey" and section["values"] == [0, 2]
+    assert {line["word"]: line["scores"] for line in section["lines"]}["team"] == [-4, 1.5]
 
 
 def test_the_stencil_of_the_window_that_sigma_varies_in(tables: Path) -> None:
@@ -123,7 +123,7 @@ def test_risks_that_mechanisms_share(tables: Path) -> None:
 
 def test_the_scoreboard_is_read_from_results() -> None:
     """By the columns that notebooks 04 and 07 record, and not by names."""
-    found = {
+    measurements = {
         f"{quantity}.{number}": results.Measurement(
             name=f"{quantity}.{number}", value=0.5, low=0.4, high=0.6, unit="share", columns=columns
         )
@@ -137,7 +137,7 @@ def test_the_scoreboard_is_read_from_results() -> None:
         )
     }
     made = board.Board("default", {}, {})
-    made.__dict__["measured"] = found
+    made.__dict__["measured"] = measurements
     table = play.at_equal_risk(made)
     assert table["panel"].str.contains("IMDb|a new task|documents").tolist() == [True] * 3
     assert table["risk"].tolist() == [0.4, 0.4, 0.2]

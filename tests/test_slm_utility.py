@@ -133,9 +133,9 @@ def test_only_whole_documents_near_their_summaries(encoder: Encoder) -> None:
 
     def wanted(**other: Any) -> set[str]:
         settings = sizes(documents=20, public=30, **other)
-        found = experiment.eligible(corpus, table, encoder, settings)
-        assert 20 < len(found) <= 50
-        return set(found.texts)
+        eligible = experiment.eligible(corpus, table, encoder, settings)
+        assert 20 < len(eligible) <= 50
+        return set(eligible.texts)
 
     short = {text for text, length in zip(kept, lengths, strict=True) if length <= 12}
     same = set(kept[1::2])
@@ -161,18 +161,18 @@ def test_models_are_told_what_they_were_not_trained_to(
 def test_the_worth_of_originals() -> None:
     values = np.linspace(0.1, 0.9, 20)
     table = pd.DataFrame({"model": "people", "document": np.arange(20), "similarity": values})
-    found = experiment.worth(table, np.random.default_rng(0))
-    assert found["value"].tolist() == pytest.approx([0.5, np.quantile(values, 0.1)])
-    assert (found["low"] < found["value"]).all() and (found["value"] < found["high"]).all()
+    worth = experiment.worth(table, np.random.default_rng(0))
+    assert worth["value"].tolist() == pytest.approx([0.5, np.quantile(values, 0.1)])
+    assert (worth["low"] < worth["value"]).all() and (worth["value"] < worth["high"]).all()
 
 
 def test_means_by_epsilon() -> None:
     rows = pd.DataFrame(
         {"epsilon": [2.0, 1.0, 2.0, 1.0], "document": [1, 1, 0, 0], "lost": [0.2, 0.5, 0.0, 0.1]}
     )
-    found = experiment.means(rows, {"lost": (-2, 2)})
-    assert found["value"].tolist() == pytest.approx([0.3, 0.1]) and (found["n"] == 2).all()
-    assert found["influence"][0].effect.tolist() == pytest.approx([-0.14142, 0.14142], rel=1e-4)
+    means = experiment.means(rows, {"lost": (-2, 2)})
+    assert means["value"].tolist() == pytest.approx([0.3, 0.1]) and (means["n"] == 2).all()
+    assert means["influence"][0].effect.tolist() == pytest.approx([-0.14142, 0.14142], rel=1e-4)
 
 
 def headlines(**columns: Any) -> pd.DataFrame:
@@ -197,8 +197,8 @@ def headlines(**columns: Any) -> pd.DataFrame:
 
 
 def test_headlines_by_hand() -> None:
-    found = headlines(**{TARGET: [[0.0, 0.3, 0.9], [0.1, 0.2, 0.8]]})
-    value = found["value"]
+    table = headlines(**{TARGET: [[0.0, 0.3, 0.9], [0.1, 0.2, 0.8]]})
+    value = table["value"]
     # Mean losses of the large model: 0.75, 0.55, -0.05; of the small one 0.8, 0.7, 0.
     assert value["knee.llm.eps"] == pytest.approx(20 * 2 ** (0.45 / 0.6))
     assert value["knee.slm.eps"] == pytest.approx(20 * 2 ** (0.6 / 0.7))
@@ -213,25 +213,25 @@ def test_headlines_by_hand() -> None:
     assert value["similarity.llm.half_changed.lowest"] == 0.2
     assert value["similarity.llm.half_changed.highest"] == 0.3
     assert value["similarity.llm.half_changed.p80_minus_p20"] == pytest.approx(0.06)
-    assert (found["low"] <= value).all() and (value <= found["high"]).all()
-    assert (found["n"] == 2).all()
+    assert (table["low"] <= value).all() and (value <= table["high"]).all()
+    assert (table["n"] == 2).all()
 
 
 def test_two_models_may_lose_as_much() -> None:
     """The large one loses 0.1 less of one document, 0.08 more of the other."""
-    found = headlines(**{TARGET: [[0.1, 0.2, 0.8], [-0.08, 0.2, 0.8]]})
-    row = found.loc["loss.range.lowest_eps", ["value", "low", "high"]]
+    table = headlines(**{TARGET: [[0.1, 0.2, 0.8], [-0.08, 0.2, 0.8]]})
+    row = table.loc["loss.range.lowest_eps", ["value", "low", "high"]]
     assert row.tolist() == pytest.approx([0.01, 0.0, 0.1])
 
 
 def test_headlines_leave_out_what_is_not_there() -> None:
-    found = headlines(
+    table = headlines(
         **{TARGET: [[0.1, 0.2, 0.3]] * 2, "small_sanitized": [[0.85, 0.9, 0.9]] * 2},
         changed=[[0.96, 0.9, 0.0]] * 2,
     )
-    assert "knee.llm.eps" not in found.index  # always lost
-    assert found["value"]["knee.slm.eps"] == 10  # never lost
-    assert "similarity.llm.gain.nearly_all_changed" not in found.index
+    assert "knee.llm.eps" not in table.index  # always lost
+    assert table["value"]["knee.slm.eps"] == 10  # never lost
+    assert "similarity.llm.gain.nearly_all_changed" not in table.index
     none = headlines(changed=[[0.9, 0.5, 0.0]] * 2)
     assert "similarity.llm.gain.nearly_all_changed" not in none.index
 
@@ -256,26 +256,26 @@ def test_the_length_of_a_document_is_no_error(original: Corpus) -> None:
     assert np.ptp(np.diff(original.offsets)) > 3
     rows = changes({3.0: 0.5 + 0.01 * (-1) ** np.arange(8)}).sample(frac=1, random_state=0)
     predicted = np.linspace(0.2, 0.9, len(original.ids))
-    found = experiment.knee(rows, original, {3.0: predicted}).set_index("what")
-    measured = found.loc["measured"]
+    knee = experiment.knee(rows, original, {3.0: predicted}).set_index("what")
+    measured = knee.loc["measured"]
     assert measured["value"] == pytest.approx(0.5, abs=0.01)
-    assert measured["n"] == 8 and found.loc["predicted", "n"] == len(original.ids)
+    assert measured["n"] == 8 and knee.loc["predicted", "n"] == len(original.ids)
     assert measured["high"] - measured["low"] < 0.05
-    assert found.loc["predicted", "high"] > found.loc["predicted", "low"]  # by its directions
+    assert knee.loc["predicted", "high"] > knee.loc["predicted", "low"]  # by its directions
 
 
 def test_the_difference_on_the_same_tokens_covers(reader: Reader, original: Corpus) -> None:
     """The intervals of 60 draws hold 0 in 95%; below 47 with a chance of 1e-6."""
     copies = original.subset(np.tile(np.arange(8), 8))
     made = Madlib(reader.table.embedding, epsilon=8.0)
-    held = 0
+    covered = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
         rows = changes({8.0: changed_by(made, copies, rng)})
         chance = 1 - chance_kept(made, copies.ids, rng)(8.0)
-        found = experiment.knee(rows, copies, {8.0: chance}).set_index("what")
-        held += found.loc["difference", "low"] <= 0 <= found.loc["difference", "high"]
-    assert held >= 47
+        knee = experiment.knee(rows, copies, {8.0: chance}).set_index("what")
+        covered += knee.loc["difference", "low"] <= 0 <= knee.loc["difference", "high"]
+    assert covered >= 47
 
 
 def test_the_verdict_on_the_knee_is_that_of_the_difference() -> None:
@@ -334,8 +334,8 @@ def test_gains_are_differences_and_tell_which_features_help() -> None:
     value = gained["value"]
     assert value["no_c", "r2"] < value["all", "r2"] - 0.15
     # What the small model adds to epsilon, in the paper's folds and on unseen documents.
-    found = experiment.gains_of_small_model(rows, predicted, sizes(), SEED)
-    value = found.set_index(["by", "measure"])["value"]
+    gains = experiment.gains_of_small_model(rows, predicted, sizes(), SEED)
+    value = gains.set_index(["by", "measure"])["value"]
     for by in ("row", "document"):
         assert (
             value[by, "r2"] == pytest.approx(r2["all", by] - r2["no_bc", by])
@@ -343,10 +343,10 @@ def test_gains_are_differences_and_tell_which_features_help() -> None:
         )
         assert value[by, "rmse"] == pytest.approx(rmse["no_bc", by] - rmse["all", by])
         assert value[by, "ratio"] == pytest.approx(r2["no_bc", by] / r2["all", by])
-    assert (found["low"] <= found["value"]).all() and (found["value"] <= found["high"]).all()
+    assert (gains["low"] <= gains["value"]).all() and (gains["value"] <= gains["high"]).all()
     rows[TARGET] = np.random.default_rng(3).random(len(rows))
-    found = experiment.gains_of_small_model(rows, predictions(rows), sizes(), SEED)
-    assert "ratio" not in set(found["measure"])  # nothing to divide by
+    gains = experiment.gains_of_small_model(rows, predictions(rows), sizes(), SEED)
+    assert "ratio" not in set(gains["measure"])  # nothing to divide by
 
 
 @pytest.fixture(scope="module")
@@ -428,8 +428,8 @@ def test_others_are_asked_about_documents_that_did_not_train(
 
     monkeypatch.setattr(experiment.Predictor, "fit", noted)
     for learned in (rows, other):
-        found = experiment.about_others(learned, other, ALL, sizes(), SEED)
-        assert np.isfinite(found).all() and len(found) == 60
+        predicted = experiment.about_others(learned, other, ALL, sizes(), SEED)
+        assert np.isfinite(predicted).all() and len(predicted) == 60
     for folds in (fitted[:3], fitted[3:]):
         absent = [set(range(20)) - documents for documents in folds]
         assert set().union(*absent) == set(range(20)) and sum(map(len, absent)) == 20
@@ -451,13 +451,13 @@ def test_findings_are_chosen_by_what_was_recorded() -> None:
     record(0.2, **{"similarity.llm.original": 0.5, "similarity.slm.original": 0.6})
     record(0.01, **{"regression.all.rmse.by_row": 0.2, "loss.llm.eps3": 0.6, "loss.llm.eps12": 0.1})
     record(0.01, **{"knee.llm.eps": 11.0})
-    found = findings.prediction(run, 0.25)
-    assert found.title == "The text predicts better than its epsilon alone"
+    finding = findings.prediction(run, 0.25)
+    assert finding.title == "The text predicts better than its epsilon alone"
     gain = run.difference("regression.all.r2.by_document", "regression.eps_only.r2.by_document")
-    assert f"with the small model (a gain, {gain})" in found.text
-    assert "with free features instead (undecided at this size, +0.000" in found.text
-    assert "everything explains 50% of what epsilon leaves open" in found.text
-    assert "a standard deviation of the truth of 0.33. Here it is 0.25" in found.text  # 0.1 / 0.3
+    assert f"with the small model (a gain, {gain})" in finding.text
+    assert "with free features instead (undecided at this size, +0.000" in finding.text
+    assert "everything explains 50% of what epsilon leaves open" in finding.text
+    assert "a standard deviation of the truth of 0.33. Here it is 0.25" in finding.text  # 0.1 / 0.3
     assert findings.models(run, people=False).title.endswith("is undecided at this size")
     record(0.2, **{"similarity.people.original": 0.7})
     written = "; those that people wrote reach 0.700"
@@ -473,15 +473,15 @@ def test_findings_are_chosen_by_what_was_recorded() -> None:
     several = sizes().thresholds
     for at in several:
         record(0.01, **{f"decision.{each}.cost.at{at}": value for each, value in costs.items()})
-    found = findings.decision(run, sizes())
-    assert "(less, -0.100" in found.text and "(more, +0.100" in found.text
-    assert "to send where the prediction reaches it costs more than one" in found.title
+    finding = findings.decision(run, sizes())
+    assert "(less, -0.100" in finding.text and "(more, +0.100" in finding.text
+    assert "to send where the prediction reaches it costs more than one" in finding.title
     more, less, none = (
         f"significantly more at {a}, less at {b}"
         for a, b in ((len(several), 0), (0, len(several)), (0, 0))
     )
-    assert f"reaches it costs {more}; with a margin {none}; " in found.text
-    assert f"from everything {less}; " in found.text and f"makes of it {none}; " in found.text
+    assert f"reaches it costs {more}; with a margin {none}; " in finding.text
+    assert f"from everything {less}; " in finding.text and f"makes of it {none}; " in finding.text
     for name, expected in (
         ("knee.llm.eps", "at epsilon 11.0 (11.0 to 11.0) for the large model"),
         ("", "nowhere on this grid"),

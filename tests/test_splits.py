@@ -119,11 +119,11 @@ def test_groups_are_the_finest_without_common_runs(texts: list[str], shared: int
         pair = next(((a, b) for a in merged for b in merged if a is not b and a[1] & b[1]), None)
         if pair is None:
             break
-        merged = [each for each in merged if each is not pair[0] and each is not pair[1]]
+        merged = [group for group in merged if group is not pair[0] and group is not pair[1]]
         merged.append((pair[0][0] | pair[1][0], pair[0][1] | pair[1][1]))
     expected = {frozenset(rows) for rows, _ in merged}
-    found = {frozenset(r for r in long if groups[r] == groups[row]) for row in long}
-    assert found == expected
+    grouped = {frozenset(r for r in long if groups[r] == groups[row]) for row in long}
+    assert grouped == expected
 
 
 @given(TEXTS)
@@ -223,36 +223,36 @@ def test_phrases_of_one_sentence_never_end_on_both_sides() -> None:
     ],
 )
 def test_sentence_ends(parts: list[str]) -> None:
-    found = sentences(Documents("one", [" ".join(parts)]))
-    assert list(found.texts) == parts
+    divided = sentences(Documents("one", [" ".join(parts)]))
+    assert list(divided.texts) == parts
 
 
 def test_a_missing_space_divides() -> None:
-    found = sentences(Documents("one", ["It ends.Then it begins. See Imdb.com"]))
-    assert list(found.texts) == ["It ends.", "Then it begins.", "See Imdb.com"]
+    divided = sentences(Documents("one", ["It ends.Then it begins. See Imdb.com"]))
+    assert list(divided.texts) == ["It ends.", "Then it begins.", "See Imdb.com"]
 
 
 def test_sentences_keep_their_document_and_its_columns() -> None:
     texts = ["One two three. Four five.", "...", "Six seven eight nine. Ten!"]
     several = Documents("several", texts, {"label": np.array([1, 0, 2])})
-    found = sentences(several, fewest=2, most=3)
-    assert found.texts == ("One two three.", "Four five.")
-    found = sentences(several, fewest=3)
-    assert found.texts == ("One two three.", "Six seven eight nine.")
-    assert found.columns["document"].tolist() == [0, 2]
-    assert found.columns["label"].tolist() == [1, 2]
+    divided = sentences(several, fewest=2, most=3)
+    assert divided.texts == ("One two three.", "Four five.")
+    divided = sentences(several, fewest=3)
+    assert divided.texts == ("One two three.", "Six seven eight nine.")
+    assert divided.columns["document"].tolist() == [0, 2]
+    assert divided.columns["label"].tolist() == [1, 2]
 
 
 @given(st.lists(st.text(alphabet="aB .!?\"'\n", max_size=30), min_size=1, max_size=4))
 def test_sentences_lose_nothing_but_space(texts: list[str]) -> None:
     if not any(words(text) for text in texts):
         return
-    found = sentences(Documents("any", texts))
-    assert all(a <= b for a, b in pairwise(found.columns["document"].tolist()))
+    divided = sentences(Documents("any", texts))
+    assert all(a <= b for a, b in pairwise(divided.columns["document"].tolist()))
     for row, text in enumerate(texts):
         pieces = [
             piece
-            for piece, document in zip(found.texts, found.columns["document"], strict=True)
+            for piece, document in zip(divided.texts, divided.columns["document"], strict=True)
             if document == row
         ]
         assert sum((words(piece) for piece in pieces), []) == words(text)

@@ -35,12 +35,12 @@ def test_the_ends_of_a_shares_interval_are_just_rejected_by_the_exact_test(
 ) -> None:
     tail = (1 - confidence) / 2
     for successes, n in ((0, 10), (3, 10), (7, 200), (10, 10)):
-        found = share(successes, n, confidence=confidence)
-        assert (found.value, found.n) == (successes / n, n)
+        estimate = share(successes, n, confidence=confidence)
+        assert (estimate.value, estimate.n) == (successes / n, n)
         if successes:
-            assert scipy_stats.binom.sf(successes - 1, n, found.low) == pytest.approx(tail)
+            assert scipy_stats.binom.sf(successes - 1, n, estimate.low) == pytest.approx(tail)
         if successes < n:
-            assert scipy_stats.binom.cdf(successes, n, found.high) == pytest.approx(tail)
+            assert scipy_stats.binom.cdf(successes, n, estimate.high) == pytest.approx(tail)
     assert share(0, 20).high == pytest.approx(1 - 0.025 ** (1 / 20))  # by hand
 
 
@@ -51,10 +51,10 @@ def test_a_mean_by_hand() -> None:
     assert mean([4.0]) == Estimate(4.0, -INF, INF, 1)
     assert mean([0.4], bounds=(0, 1)) == Estimate(0.4, 0, 1, 1)
     assert mean([0.9, 1.0, 1.0]).high > 1 >= mean([0.9, 1.0, 1.0], bounds=(0, 1)).high > 0.99
-    found = mean([1.0, 2.0, 6.0])
+    estimate = mean([1.0, 2.0, 6.0])
     # Mean 3, variance (4 + 1 + 9) / 2 = 7, standard error sqrt(7 / 3), t(2) = 4.302653.
-    assert (found.value, found.n) == (3.0, 3)
-    assert half_width(found) == pytest.approx(4.302653 * np.sqrt(7 / 3), rel=1e-6)
+    assert (estimate.value, estimate.n) == (3.0, 3)
+    assert half_width(estimate) == pytest.approx(4.302653 * np.sqrt(7 / 3), rel=1e-6)
 
 
 def test_values_that_all_agree_leave_an_interval() -> None:
@@ -73,11 +73,11 @@ def test_values_that_all_agree_leave_an_interval() -> None:
 
 def test_a_stratified_mean_by_hand() -> None:
     # Two halves of the population: means 2 and 10, variances 2 and 50, 2 values each.
-    found = stratified_mean([1.0, 5.0, 3.0, 15.0], [0, 1, 0, 1])
-    assert found.value == pytest.approx(6)
+    estimate = stratified_mean([1.0, 5.0, 3.0, 15.0], [0, 1, 0, 1])
+    assert estimate.value == pytest.approx(6)
     error = np.sqrt(0.5**2 * 2 / 2 + 0.5**2 * 50 / 2)
-    assert half_width(found) == pytest.approx(4.302653 * error, rel=1e-6)  # 4 - 2 degrees
-    assert found.n == 4
+    assert half_width(estimate) == pytest.approx(4.302653 * error, rel=1e-6)  # 4 - 2 degrees
+    assert estimate.n == 4
 
 
 def test_one_value_in_a_stratum_opens_the_interval_unless_bounds_close_it() -> None:
@@ -106,8 +106,10 @@ def power_against(coverage: float, least: float) -> float:
 def test_the_interval_of_a_share_covers_the_truth() -> None:
     """0.95 at every n and p, by the exact sum over all counts. Wilson's does not (0.87)."""
     for n in (2, 5, 10, 30, 100):
-        found = [share(successes, n) for successes in range(n + 1)]
-        low, high = (np.array([getattr(each, end) for each in found]) for end in ("low", "high"))
+        estimates = [share(successes, n) for successes in range(n + 1)]
+        low, high = (
+            np.array([getattr(estimate, end) for estimate in estimates]) for end in ("low", "high")
+        )
         for p in (0.003, 0.01, 0.03, 0.1, 0.3, 0.5):
             inside = (low <= p) & (p <= high)
             assert scipy_stats.binom.pmf(np.arange(n + 1), n, p)[inside].sum() >= 0.95
@@ -132,18 +134,20 @@ def test_the_interval_of_a_bounded_mean_covers_the_truth(law: str, n: int) -> No
     """Least coverage stated: 0.93. The normal interval has 0.64 where n = 10 and p = 0.4."""
     draw, truth = BOUNDED[law]
     values = draw(np.random.default_rng(8), (TRIALS // 4, n))
-    found = [mean(each, bounds=(0, 1)) for each in values]
-    hits = sum(each.low <= truth + 1e-9 and truth - 1e-9 <= each.high for each in found)
+    estimates = [mean(sample, bounds=(0, 1)) for sample in values]
+    hits = sum(
+        estimate.low <= truth + 1e-9 and truth - 1e-9 <= estimate.high for estimate in estimates
+    )
     assert scipy_stats.binom.cdf(hits, TRIALS // 4, 0.93) >= ALARM
-    assert all(each.low < each.high for each in found)
+    assert all(estimate.low < estimate.high for estimate in estimates)
 
 
 @pytest.mark.parametrize(("n", "least"), [(3, 0.8), (10, 0.87), (100, 0.93)])
 def test_a_long_tail_is_covered_less_often(n: int, least: float) -> None:
     """Beta(0.2, 2), median 0.01 and mean 0.09: ten values seldom show the tail. Not hidden."""
     truth, rng = 0.2 / 2.2, np.random.default_rng(9)
-    found = [mean(each, bounds=(0, 1)) for each in rng.beta(0.2, 2, (TRIALS // 4, n))]
-    hits = sum(each.low <= truth <= each.high for each in found)
+    estimates = [mean(sample, bounds=(0, 1)) for sample in rng.beta(0.2, 2, (TRIALS // 4, n))]
+    hits = sum(estimate.low <= truth <= estimate.high for estimate in estimates)
     assert scipy_stats.binom.cdf(hits, TRIALS // 4, least) >= ALARM
 
 
@@ -155,10 +159,10 @@ def test_the_stratified_interval_covers_the_truth() -> None:
     hits = unweighted = narrow = 0
     for _ in range(TRIALS):
         values = rng.normal(centers[stratum], spreads[stratum])
-        found, plain = stratified_mean(values, stratum), mean(values)
-        hits += found.low <= truth <= found.high
+        estimate, plain = stratified_mean(values, stratum), mean(values)
+        hits += estimate.low <= truth <= estimate.high
         unweighted += plain.low <= truth <= plain.high
-        narrow += abs(found.value - truth) <= 0.8 * half_width(found)
+        narrow += abs(estimate.value - truth) <= 0.8 * half_width(estimate)
     assert covers(hits, 0.93)
     assert not covers(unweighted, 0.93)
     assert not covers(narrow, 0.93) and power_against(0.885, 0.93) >= POWER
@@ -168,10 +172,10 @@ def test_the_stratified_interval_covers_the_truth() -> None:
 def test_the_interval_of_an_unbounded_mean_covers_the_truth(n: int) -> None:
     """Least coverage stated: 0.94. The normal interval has 0.88 at n = 5."""
     rng = np.random.default_rng(5)
-    found = [mean(values) for values in rng.normal(1.0, 2.0, (TRIALS, n))]
-    assert covers(sum(e.low <= 1.0 <= e.high for e in found), 0.94)
+    estimates = [mean(values) for values in rng.normal(1.0, 2.0, (TRIALS, n))]
+    assert covers(sum(e.low <= 1.0 <= e.high for e in estimates), 0.94)
     z = 1.959964 / scipy_stats.t.isf(0.025, n - 1)
-    normal = sum(abs(e.value - 1.0) <= z * half_width(e) for e in found)
+    normal = sum(abs(e.value - 1.0) <= z * half_width(e) for e in estimates)
     assert covers(normal, 0.93) == (n == 30)
 
 
@@ -180,10 +184,12 @@ def test_the_interval_of_an_unbounded_mean_covers_the_truth(n: int) -> None:
 
 def test_a_clustered_mean_by_hand() -> None:
     # Clusters {1, 3}, {5}, {3}: mean 3, residuals of the sums -2, 2, 0; three clusters, n = 4.
-    found = clustered_mean([1.0, 5.0, 3.0, 3.0], [7, -1, 7, 2])
+    estimate = clustered_mean([1.0, 5.0, 3.0, 3.0], [7, -1, 7, 2])
     error = np.sqrt(3 / 2 * (4 + 4 + 0)) / 4
-    assert (found.value, found.n) == (3.0, 4)
-    assert half_width(found) == pytest.approx(4.302653 * error, rel=1e-6)  # Student's t, 2 degrees
+    assert (estimate.value, estimate.n) == (3.0, 4)
+    assert half_width(estimate) == pytest.approx(
+        4.302653 * error, rel=1e-6
+    )  # Student's t, 2 degrees
     assert clustered_mean([1.0, 3.0], [0, 1], bounds=(0, 4)).high <= 4
     assert clustered_mean([1.0, 5.0], [3, 3]) == Estimate(3.0, -INF, INF, 2)
     assert clustered_share([1, 0, 1], [0, 0, 0]) == Estimate(2 / 3, 0.0, 1.0, 3)
@@ -191,9 +197,9 @@ def test_a_clustered_mean_by_hand() -> None:
 
 def test_clusters_of_one_are_a_plain_mean_with_students_t() -> None:
     values = np.random.default_rng(0).normal(size=40)
-    found = clustered_mean(values, np.arange(40))
+    estimate = clustered_mean(values, np.arange(40))
     low, high = scipy_stats.t.interval(0.95, 39, values.mean(), values.std(ddof=1) / np.sqrt(40))
-    assert (found.low, found.high) == pytest.approx((low, high))
+    assert (estimate.low, estimate.high) == pytest.approx((low, high))
     # Labels and order do not matter; a cluster that is repeated n times over is one cluster.
     shuffled = np.random.default_rng(1).permutation(40)
     again = clustered_mean(values[shuffled], 100 - shuffled)
@@ -204,16 +210,16 @@ def test_clusters_of_one_are_a_plain_mean_with_students_t() -> None:
 
 def test_where_all_agree_clusters_are_the_trials() -> None:
     for value in (0, 1):
-        found = clustered_share(np.full(60, value), np.arange(60) // 3)
+        estimate = clustered_share(np.full(60, value), np.arange(60) // 3)
         expected = share(20 * value, 20)
-        assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-        assert found.value == value
-        assert found.n == 60
+        assert (estimate.low, estimate.high) == pytest.approx((expected.low, expected.high))
+        assert estimate.value == value
+        assert estimate.n == 60
     # So are they where every cluster has the same share, whatever rounding leaves.
     for size in (2, 3, 10, 49):
-        found = clustered_share(np.arange(6 * size) % size == 0, np.arange(6 * size) // size)
-        assert found.low < 1 / size < found.high and half_width(found) > 0.1
-        assert found.value == pytest.approx(1 / size)
+        estimate = clustered_share(np.arange(6 * size) % size == 0, np.arange(6 * size) // size)
+        assert estimate.low < 1 / size < estimate.high and half_width(estimate) > 0.1
+        assert estimate.value == pytest.approx(1 / size)
 
 
 def drawn_clusters(rng: np.random.Generator, documents: int, p: float) -> Any:
@@ -234,11 +240,11 @@ def test_the_clustered_interval_covers_the_truth(documents: int, p: float) -> No
     hits = independent = student = 0
     for _ in range(TRIALS):
         success, cluster = drawn_clusters(rng, documents, p)
-        found = clustered_share(success, cluster, sample="a")
-        hits += found.low <= p <= found.high
-        assert found.influence is not None
-        reach = scipy_stats.t.isf(0.025, documents - 1) * found.influence.error
-        student += abs(found.value - p) <= reach
+        estimate = clustered_share(success, cluster, sample="a")
+        hits += estimate.low <= p <= estimate.high
+        assert estimate.influence is not None
+        reach = scipy_stats.t.isf(0.025, documents - 1) * estimate.influence.error
+        student += abs(estimate.value - p) <= reach
         if p == 0.3:
             plain = share(int(success.sum()), len(success))
             independent += plain.low <= p <= plain.high
@@ -262,10 +268,10 @@ def test_an_interval_over_documents_and_draws_covers_the_truth(draws: int, sprea
         ease = rng.normal(0.0, 0.5, 150)  # of a document, for all trainings
         right = scipy_stats.norm.ppf(np.clip(own, 0.02, 0.98)) * np.hypot(1, 0.5) + ease[:, None]
         right = rng.normal(size=right.shape) < right
-        found = clustered_share(right.ravel(), np.repeat(np.arange(150), draws), sample="a")
-        alone += found.low <= 0.7 <= found.high
-        found = over_draws(found, right.mean(0), labels, bounds=(0.0, 1.0))
-        hits += found.low <= 0.7 <= found.high
+        estimate = clustered_share(right.ravel(), np.repeat(np.arange(150), draws), sample="a")
+        alone += estimate.low <= 0.7 <= estimate.high
+        estimate = over_draws(estimate, right.mean(0), labels, bounds=(0.0, 1.0))
+        hits += estimate.low <= 0.7 <= estimate.high
     assert covers(hits, 0.94)
     assert covers(alone, 0.94) == (spread == 0)
 
@@ -273,18 +279,18 @@ def test_an_interval_over_documents_and_draws_covers_the_truth(draws: int, sprea
 def test_draws_add_their_error_and_cancel_where_they_are_shared() -> None:
     sample = clustered_share([1, 0, 1, 1, 0, 1], [0, 1, 2, 0, 1, 2], sample="a")
     labels = draw_labels("training", [1, 0])
-    found = over_draws(sample, [0.6, 0.4], labels, bounds=(0.0, 1.0))
-    assert sample.influence is not None and found.influence is not None
+    estimate = over_draws(sample, [0.6, 0.4], labels, bounds=(0.0, 1.0))
+    assert sample.influence is not None and estimate.influence is not None
     widened = scipy_stats.t.isf(0.025, 1) / scipy_stats.norm.isf(0.025)
     error = np.hypot(sample.influence.error, widened * 0.1)  # of a mean of two, 0.1 above or below
-    assert found.influence.error == pytest.approx(error)
-    assert found.low <= sample.low and sample.high <= found.high and found.n == sample.n
-    assert set(found.influence.unit) == {0, 1, 2, *labels.tolist()} and labels.max() < 0
+    assert estimate.influence.error == pytest.approx(error)
+    assert estimate.low <= sample.low and sample.high <= estimate.high and estimate.n == sample.n
+    assert set(estimate.influence.unit) == {0, 1, 2, *labels.tolist()} and labels.max() < 0
     same = over_draws(sample, [0.5, 0.3], labels)
-    assert same.influence is not None and (found.influence - same.influence).error < 1e-12
+    assert same.influence is not None and (estimate.influence - same.influence).error < 1e-12
     own = over_draws(sample, [0.5, 0.3], draw_labels("another", [0, 1]))
     assert own.influence is not None
-    apart = (found.influence - own.influence).error
+    apart = (estimate.influence - own.influence).error
     assert apart == pytest.approx(widened * 0.1 * np.sqrt(2))
     assert over_draws(sample, [0.6], labels[:1]) is sample
 
@@ -310,11 +316,11 @@ def test_few_clusters_are_tested_exactly(seed: int) -> None:
     rng = np.random.default_rng(seed)
     first, second, cluster = rng.random(30) < 0.7, rng.random(30) < 0.4, rng.integers(0, 8, 30)
     sums = np.bincount(cluster, first.astype(float) - second)
-    found = paired_test(first, second, cluster, np.random.default_rng(0))
-    assert found == pytest.approx(sign_flips(sums[sums != 0].tolist()))
-    assert paired_test(second, first, cluster, np.random.default_rng(0)) == pytest.approx(found)
+    p = paired_test(first, second, cluster, np.random.default_rng(0))
+    assert p == pytest.approx(sign_flips(sums[sums != 0].tolist()))
+    assert paired_test(second, first, cluster, np.random.default_rng(0)) == pytest.approx(p)
     # Another generator changes nothing: no draw is made.
-    assert paired_test(first, second, cluster, np.random.default_rng(9)) == found
+    assert paired_test(first, second, cluster, np.random.default_rng(9)) == p
 
 
 def test_p_values_by_hand() -> None:
@@ -370,11 +376,11 @@ def two_attacks(rng: np.random.Generator) -> tuple[Any, Any, Any]:
 
 
 def test_influences_of_a_mean_by_hand() -> None:
-    found = clustered_mean([1.0, 3.0, 8.0, 0.0], [7, 7, 9, 4], sample="a").influence
-    assert found is not None and found.unit.tolist() == [4, 7, 9]
+    influence = clustered_mean([1.0, 3.0, 8.0, 0.0], [7, 7, 9, 4], sample="a").influence
+    assert influence is not None and influence.unit.tolist() == [4, 7, 9]
     factor = np.sqrt(3 / 2) / 4  # residual sums from the mean of 3: -3, -2, 5
-    assert found.effect == pytest.approx(factor * np.array([-3, -2, 5]))
-    assert found.error == pytest.approx(factor * np.sqrt(38))
+    assert influence.effect == pytest.approx(factor * np.array([-3, -2, 5]))
+    assert influence.error == pytest.approx(factor * np.sqrt(38))
     one = clustered_mean([1.0, 0.0], [4, 4], sample="a").influence
     assert one is not None and len(one.unit) == 0  # one cluster tells nothing of its error
     assert clustered_mean([1.0, 0.0], [0, 1]).influence is None  # of a sample without a name
@@ -383,22 +389,22 @@ def test_influences_of_a_mean_by_hand() -> None:
 @pytest.mark.parametrize("estimate", [clustered_mean, clustered_share])
 def test_the_error_of_an_influence_is_that_of_the_interval(estimate: Any) -> None:
     first, _, cluster = two_attacks(np.random.default_rng(1))
-    found = estimate(first, cluster, sample="a")
+    interval = estimate(first, cluster, sample="a")
     student = scipy_stats.t.ppf(0.975, 59)
-    assert found.influence.error * student == pytest.approx(half_width(found), rel=0.05)
+    assert interval.influence.error * student == pytest.approx(half_width(interval), rel=0.05)
 
 
 def test_a_difference_in_pairs_is_the_mean_of_the_differences() -> None:
     first, second, cluster = two_attacks(np.random.default_rng(2))
     left, right = (clustered_share(hits, cluster, sample="a") for hits in (first, second))
     direct = clustered_mean(first.astype(float) - second, cluster, sample="a")
-    found = combined((1, -1), (left, right))
-    assert found.value == pytest.approx(direct.value)
-    assert found.influence is not None and direct.influence is not None
-    assert found.influence.error == pytest.approx(direct.influence.error)
-    assert (found.low, found.high) == pytest.approx((direct.low, direct.high))
+    difference = combined((1, -1), (left, right))
+    assert difference.value == pytest.approx(direct.value)
+    assert difference.influence is not None and direct.influence is not None
+    assert difference.influence.error == pytest.approx(direct.influence.error)
+    assert (difference.low, difference.high) == pytest.approx((direct.low, direct.high))
     apart = np.hypot(left.influence.error, right.influence.error)  # type: ignore[union-attr]
-    assert found.influence.error < 0.5 * apart  # what taking them for independent would say
+    assert difference.influence.error < 0.5 * apart  # what taking them for independent would say
 
 
 def test_differences_in_pairs_cover() -> None:
@@ -406,11 +412,11 @@ def test_differences_in_pairs_cover() -> None:
     inside = 0
     for _ in range(repeats):
         first, second, cluster = two_attacks(rng)
-        found = combined(
+        difference = combined(
             (1, -1), [clustered_share(h, cluster, sample="a") for h in (first, second)]
         )
         # `second` flips 5% of the answers either way and the difficulty is symmetric about 1/2
-        inside += found.low <= 0 <= found.high
+        inside += difference.low <= 0 <= difference.high
     low, high = scipy_stats.binom.ppf([ALARM, 1 - ALARM], repeats, 0.95)
     assert low <= inside <= high  # independent errors would cover in all 400
     assert inside < repeats
@@ -418,11 +424,11 @@ def test_differences_in_pairs_cover() -> None:
 
 def test_estimates_of_one_sample_are_combined() -> None:
     three = [clustered_mean(values, [0, 1], sample="a") for values in ([0, 2], [1, 5], [4, 4])]
-    found = combined([1 / 3] * 3, three)
+    average = combined([1 / 3] * 3, three)
     direct = clustered_mean([5 / 3, 11 / 3], [0, 1], sample="a")
-    assert found.value == pytest.approx(direct.value) and found.n == 2
-    assert found.influence is not None and direct.influence is not None
-    assert found.influence.effect == pytest.approx(direct.influence.effect)
+    assert average.value == pytest.approx(direct.value) and average.n == 2
+    assert average.influence is not None and direct.influence is not None
+    assert average.influence.effect == pytest.approx(direct.influence.effect)
 
 
 def test_a_mean_of_ones_is_one() -> None:

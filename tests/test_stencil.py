@@ -36,10 +36,10 @@ def corpus(*texts: str) -> Corpus:
     return Corpus(ids(*numbers), np.cumsum([0, *map(len, texts)]), kept)
 
 
-def read(found: Corpus) -> list[str]:
+def read(sanitized: Corpus) -> list[str]:
     names = {number: letter for letter, number in NO_ID.items()}
-    letters = [names.get(i) or LETTERS[i] for i in found.ids.tolist()]
-    bounds = found.offsets.tolist()
+    letters = [names.get(i) or LETTERS[i] for i in sanitized.ids.tolist()]
+    bounds = sanitized.offsets.tolist()
     return ["".join(letters[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
@@ -114,9 +114,9 @@ def plain_distances(
     return distances
 
 
-def assert_nearest(found: Corpus, text: Corpus, distances: dict[int, FloatArray]) -> None:
+def assert_nearest(sanitized: Corpus, text: Corpus, distances: dict[int, FloatArray]) -> None:
     """Every output is nearest, up to the float32 of the table; what is not replaced stays."""
-    for place, output in enumerate(found.ids.tolist()):
+    for place, output in enumerate(sanitized.ids.tolist()):
         if place in distances:
             assert distances[place][output] <= distances[place].min() + 1e-6
         else:
@@ -147,9 +147,9 @@ def test_a_stencil_is_the_loop_per_token(
     stencil = Stencil(table, window=window, sigma=sigma, punctuated=punctuated, change=change)
     weights = plain_weights(text, fixed, window, sigma, punctuated)
     np.testing.assert_allclose(stencil.weights(text).toarray(), weights, rtol=0, atol=1e-12)
-    found = stencil.sanitize_corpus(text)
-    assert_nearest(found, text, plain_distances(text, table, weights, punctuated, change))
-    assert found.offsets.tolist() == text.offsets.tolist() and found.kept == text.kept
+    sanitized = stencil.sanitize_corpus(text)
+    assert_nearest(sanitized, text, plain_distances(text, table, weights, punctuated, change))
+    assert sanitized.offsets.tolist() == text.offsets.tolist() and sanitized.kept == text.kept
 
 
 @both_measures
@@ -201,9 +201,9 @@ C, A, B = 0.402620, 0.244201, 0.054489
 def test_weights_by_hand(text: str, row: int, plain: list[float], punctuated: list[float]) -> None:
     for form, expected in ((False, plain), (True, punctuated)):
         stencil = Stencil(random_table(5), window=5, sigma=1.0, punctuated=form)
-        found = stencil.weights(corpus(text)).toarray()[row]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
-        np.testing.assert_array_equal(found != 0, np.array(expected) != 0)
+        weights = stencil.weights(corpus(text)).toarray()[row]
+        np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-5)
+        np.testing.assert_array_equal(weights != 0, np.array(expected) != 0)
 
 
 def test_a_sharp_punctuated_window_weighs_every_neighbour_alike() -> None:
@@ -212,8 +212,8 @@ def test_a_sharp_punctuated_window_weighs_every_neighbour_alike() -> None:
         np.testing.assert_allclose(kernel, expected, rtol=0, atol=1e-15)
     # All the weight is at the centre, which is left out: eight equal parts, not two halves.
     stencil = Stencil(random_table(5), window=9, sigma=0.2, punctuated=True)
-    found = stencil.weights(corpus("a" * 9)).toarray()[4]
-    np.testing.assert_allclose(found, [*[1 / 8] * 4, 0, *[1 / 8] * 4], rtol=0, atol=5e-6)
+    weights = stencil.weights(corpus("a" * 9)).toarray()[4]
+    np.testing.assert_allclose(weights, [*[1 / 8] * 4, 0, *[1 / 8] * 4], rtol=0, atol=5e-6)
     wrong = plain_weights(corpus("a" * 9), (0,), 9, 0.2, True, "proportion")[4]
     np.testing.assert_allclose(wrong[[3, 5]], 0.5, rtol=0, atol=1e-3)
 
@@ -221,11 +221,11 @@ def test_a_sharp_punctuated_window_weighs_every_neighbour_alike() -> None:
 @both_forms
 def test_a_proportional_share_is_another_method(punctuated: bool) -> None:
     text, stencil = corpus("abcda"), Stencil(random_table(5), window=5, punctuated=punctuated)
-    found = stencil.weights(text).toarray()
+    weights = stencil.weights(text).toarray()
     right, wrong = (
         plain_weights(text, (0,), 5, 0.8, punctuated, share) for share in ("equal", "proportion")
     )
-    np.testing.assert_allclose(found, right, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(weights, right, rtol=0, atol=1e-12)
     assert np.abs(wrong - right).max(1)[[0, 4]].min() > 0.08  # the ends miss most
     # It shows in the output as well.
     many, table = Corpus(np.arange(1, 201), ids(*range(0, 201, 5))), random_table(400)
@@ -277,13 +277,13 @@ def test_outputs_by_hand(
 @both_measures
 def test_the_nearest_tokens_of_a_point(measure: Measure) -> None:
     table = TokenTable(PLANE, fixed=ids(0), measure=measure)
-    found, distances = table.nearest(np.array([[2.0, 1.0]]), 9)  # as many as there are
+    nearest, distances = table.nearest(np.array([[2.0, 1.0]]), 9)  # as many as there are
     if measure == "cosine":
-        assert found.tolist() == [[3, 1, 2, 4]]
+        assert nearest.tolist() == [[3, 1, 2, 4]]
         cosines = np.array([3 / np.sqrt(10), 2 / np.sqrt(5), 1 / np.sqrt(5), -3 / np.sqrt(10)])
         expected = np.sqrt(2 - 2 * cosines)
     else:
-        assert found.tolist() == [[1, 2, 3, 4]]
+        assert nearest.tolist() == [[1, 2, 3, 4]]
         expected = np.sqrt([2.0, 4.0, 5.0, 13.0])
     np.testing.assert_allclose(distances[0], expected, rtol=1e-6)
 
@@ -305,9 +305,9 @@ def test_the_answer_does_not_depend_on_the_parts(
     stencil = Stencil(random_table(60, fixed=(0, 7)), punctuated=punctuated)
     expected = stencil.sanitize_corpus(text)
     monkeypatch.setattr(module, "_TOKENS", tokens)
-    found = stencil.sanitize_corpus(text)
-    np.testing.assert_array_equal(found.ids, expected.ids)
-    np.testing.assert_array_equal(found.offsets, bounds)
+    sanitized = stencil.sanitize_corpus(text)
+    np.testing.assert_array_equal(sanitized.ids, expected.ids)
+    np.testing.assert_array_equal(sanitized.offsets, bounds)
     parts = list(module._parts(text))
     assert len(parts) == 1 if tokens == 10**6 else len(parts) > 1
     np.testing.assert_array_equal(np.concatenate([where for _, where in parts]), np.arange(300))
@@ -349,8 +349,8 @@ def test_a_mixture_without_direction_is_refused() -> None:
     with pytest.raises(InvalidInput, match="has length 0 and no direction; use measure='euclid"):
         Stencil(table, window=3, punctuated=True).sanitize_corpus(corpus("acb"))
     table = TokenTable(opposite, fixed=ids(0), measure="euclidean")
-    found = Stencil(table, window=3, punctuated=True).sanitize_corpus(corpus("acb"))
-    assert read(found) == ["cac"]  # all but d are as near to the middle: the lowest id
+    sanitized = Stencil(table, window=3, punctuated=True).sanitize_corpus(corpus("acb"))
+    assert read(sanitized) == ["cac"]  # all but d are as near to the middle: the lowest id
 
 
 ONES, FIVE, TEXT = np.ones((3, 2)), Stencil(random_table(5)), Corpus(ids(1, 5, 2), ids(0, 3))

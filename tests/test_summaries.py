@@ -40,8 +40,8 @@ def cut(small: Extractive, texts: list[str]) -> list[list[str]]:
 def test_a_passage_ends_with_a_stop_or_where_it_is_full(encoder: Encoder) -> None:
     small = extractive(encoder, passage=(2, 4))
     text = "cat sat ! dog ran on the mat fish ! ! cat"
-    found = cut(small, [text, "", "dog", "cat sat on mat", "dog ! cat", "cat dog fish cat dog"])
-    assert found == [
+    passages = cut(small, [text, "", "dog", "cat sat on mat", "dog ! cat", "cat dog fish cat dog"])
+    assert passages == [
         # After four pieces the passage is full; "!" alone is too short to end one.
         ["cat sat !", "dog ran on the", "mat fish !", "! cat"],
         [],
@@ -100,14 +100,14 @@ def test_redundancy_is_against_the_most_similar_one_chosen(encoder: Encoder) -> 
 def test_a_summary_is_made_of_the_text(encoder: Encoder) -> None:
     small = extractive(encoder, tokens=6, passage=(2, 3))
     text = "cat sat ! dog ran on the mat fish the snowball ran"
-    (found,) = small.summarize([text])
+    (summary,) = small.summarize([text])
     corpus = pieces.encode(encoder.tokenizer, [text])
     passages, _ = small.passages(corpus)
     states = features(encoder, passages, longest=encoder.longest).astype(float)
     vectors = states / np.linalg.norm(states, axis=1, keepdims=True)
     chosen = small.choose(vectors, np.diff(passages.offsets))
     expected = pieces.decode(encoder.tokenizer, passages.subset(chosen))
-    assert found == " ".join(expected) and len(chosen) == 2
+    assert summary == " ".join(expected) and len(chosen) == 2
 
 
 def test_summaries_do_not_depend_on_the_other_texts(encoder: Encoder) -> None:
@@ -141,20 +141,20 @@ TEXTS = ["the cat", "do the dog the cat sat", "", "a cat sat on the dog the cat"
 def test_every_family_writes_a_summary(generator: Generator, instruction: str) -> None:
     """Without an instruction the text stands alone."""
     texts = [text for text in TEXTS if text or instruction]
-    found = Writer(generator, tokens=5, batch=2, instruction=instruction).summarize(texts)
-    for text, said in zip(texts, found, strict=True):
+    summaries = Writer(generator, tokens=5, batch=2, instruction=instruction).summarize(texts)
+    for text, summary in zip(texts, summaries, strict=True):
         prompt = generator.ask(f"{instruction}\n\n{text}" if instruction else text)
         ((_, outputs),) = generate(generator, [prompt], likeliest, tokens=5)
-        assert said == generator.say(outputs)[0]
-    assert any(found)
+        assert summary == generator.say(outputs)[0]
+    assert any(summaries)
 
 
 # --- Similarity ---------------------------------------------------------------------------------
 
 
 def test_nothing_said_is_worth_nothing(encoder: Encoder) -> None:
-    found = similarity(encoder, ["cat", "", " \n", "cat"], ["", "cat", " ", "cat"])
-    assert found[:3].tolist() == [0, 0, 0] and found[3] == pytest.approx(1)
+    scores = similarity(encoder, ["cat", "", " \n", "cat"], ["", "cat", " ", "cat"])
+    assert scores[:3].tolist() == [0, 0, 0] and scores[3] == pytest.approx(1)
     assert similarity(encoder, [], []).shape == (0,)
 
 

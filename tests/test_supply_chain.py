@@ -56,13 +56,17 @@ EXCEPTIONS: dict[str, dict[str, int]] = {
 def test_every_asset_is_pinned() -> None:
     """Members by hash and size; sources cannot be registered otherwise (test_assets.py)."""
     for asset in assets.registry().values():
-        found = Counter(
-            "by revision" if each.pin is None else "without size" if each.sha256 else "by git blob"
-            for each in asset.members
-            if not (each.sha256 and each.size)
+        unpinned = Counter(
+            "by revision"
+            if member.pin is None
+            else "without size"
+            if member.sha256
+            else "by git blob"
+            for member in asset.members
+            if not (member.sha256 and member.size)
         )
         allowed = {how: ids[asset.id] for how, ids in EXCEPTIONS.items() if asset.id in ids}
-        assert found == allowed, asset.id
+        assert unpinned == allowed, asset.id
 
 
 def test_the_default_profile_needs_neither_exceptions_nor_the_hub() -> None:
@@ -223,17 +227,19 @@ def _call_problems(
 
 
 def test_no_source_runs_what_it_reads() -> None:
-    found = {}
+    by_file = {}
     for path in files(".py"):
         source, name = path.read_text(encoding="utf-8"), path.relative_to(REPOSITORY).as_posix()
         problems = dangers(source, library="lib" in path.parts)
-        found[name] = [each for each in problems if name not in EXCUSED or "compile" not in each]
+        by_file[name] = [
+            problem for problem in problems if name not in EXCUSED or "compile" not in problem
+        ]
     for path in NOTEBOOKS:
         cells = nbformat.read(path, as_version=4).cells
         code = [plain_python(cell.source) for cell in cells if cell.cell_type == "code"]
-        found[path.name] = dangers("\n".join(code))
-    assert {name: problems for name, problems in found.items() if problems} == {}
-    assert len(found) > 200
+        by_file[path.name] = dangers("\n".join(code))
+    assert {name: problems for name, problems in by_file.items() if problems} == {}
+    assert len(by_file) > 200
 
 
 PLANTED = """\

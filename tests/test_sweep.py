@@ -38,9 +38,9 @@ def by_hand(mechanism: Madlib, ids: Any, epsilons: list[float], seed: int) -> An
 def test_every_row_is_the_nearest_word_to_the_same_noise(kind: Any, dimension: int) -> None:
     mechanism = kind(normal_embedding(50, dimension), epsilon=1.0)
     ids = np.arange(300) % 50
-    found = sweep(mechanism, ids, GRID, Rng(3))
-    np.testing.assert_array_equal(found, by_hand(mechanism, ids, GRID, 3))
-    assert len(np.unique(found)) > 10
+    outputs = sweep(mechanism, ids, GRID, Rng(3))
+    np.testing.assert_array_equal(outputs, by_hand(mechanism, ids, GRID, 3))
+    assert len(np.unique(outputs)) > 10
 
 
 @settings(max_examples=25)
@@ -48,16 +48,16 @@ def test_every_row_is_the_nearest_word_to_the_same_noise(kind: Any, dimension: i
 def test_any_table_and_any_grid(seed: int, epsilons: list[float]) -> None:
     mechanism = Madlib(normal_embedding(9, 2, seed), epsilon=1.0)
     ids = np.arange(9)
-    found = sweep(mechanism, ids, epsilons, Rng(seed))
-    np.testing.assert_array_equal(found, by_hand(mechanism, ids, epsilons, seed))
+    outputs = sweep(mechanism, ids, epsilons, Rng(seed))
+    np.testing.assert_array_equal(outputs, by_hand(mechanism, ids, epsilons, seed))
 
 
 def test_in_one_dimension_every_epsilon_has_the_law_of_laplace() -> None:
     """Two words at distance 2: P(switch) = exp(-epsilon) / 2; false alarm 1e-6 each."""
     n, epsilons = 20_000, [0.3, 1.0, 2.5]
     mechanism = Madlib(embedding([[0.0], [2.0]]), epsilon=1.0)
-    found = sweep(mechanism, np.zeros(n, dtype=np.int64), epsilons, Rng(5))
-    for row, epsilon in zip(found, epsilons, strict=True):
+    outputs = sweep(mechanism, np.zeros(n, dtype=np.int64), epsilons, Rng(5))
+    for row, epsilon in zip(outputs, epsilons, strict=True):
         right = np.exp(-epsilon) / 2
         assert share_fits(row.sum(), n, right)
         # A scale of epsilon in place of 1 / epsilon, or a gamma of shape 2, is caught.
@@ -88,14 +88,14 @@ def test_equal_vectors_give_the_first() -> None:
 def test_unknown_words_become_any_word() -> None:
     mechanism = Madlib(normal_embedding(4, 2), epsilon=1.0)
     ids = np.full(4000, UNKNOWN)
-    found = sweep(mechanism, ids, [1e6], Rng(0))[0]
-    assert all(share_fits((found == word).sum(), 4000, 0.25) for word in range(4))
+    outputs = sweep(mechanism, ids, [1e6], Rng(0))[0]
+    assert all(share_fits((outputs == word).sum(), 4000, 0.25) for word in range(4))
     assert (ids == UNKNOWN).all()  # left as it was
 
 
 def test_no_token_gives_no_output() -> None:
-    found = sweep(Madlib(normal_embedding(4, 2), epsilon=1.0), np.empty(0, np.int64), [1, 2])
-    assert found.shape == (2, 0)
+    outputs = sweep(Madlib(normal_embedding(4, 2), epsilon=1.0), np.empty(0, np.int64), [1, 2])
+    assert outputs.shape == (2, 0)
 
 
 @pytest.mark.parametrize("kind", [Madlib, Mahalanobis])
@@ -110,9 +110,9 @@ def test_a_single_epsilon_is_drawn_by_the_mechanism_itself(
     monkeypatch.setattr(module, "AllRadii", refused)
     mechanism, ids = kind(normal_embedding(40, 3), epsilon=90.0), np.append(np.arange(40), UNKNOWN)
     expected = mechanism.with_epsilon(3.0).sanitize_ids(ids, Rng(4))
-    found = sweep(mechanism, ids, [3.0], Rng(4))
-    np.testing.assert_array_equal(found, expected[None])
-    assert (found[0] != mechanism.sanitize_ids(ids, Rng(4))).any()
+    outputs = sweep(mechanism, ids, [3.0], Rng(4))
+    np.testing.assert_array_equal(outputs, expected[None])
+    assert (outputs[0] != mechanism.sanitize_ids(ids, Rng(4))).any()
     with pytest.raises(AssertionError, match="an envelope"):
         sweep(mechanism, ids, [3.0, 4.0], Rng(4))
 
@@ -129,9 +129,9 @@ def others(table: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["annoy", "rank-repair", "tem"])
 def test_other_mechanisms_draw_every_row_by_itself(name: str) -> None:
     mechanism, ids = others(normal_embedding(40, 3))[name], np.arange(40)
-    found = sweep(mechanism, ids, [1.0, 6.0], Rng(4))
+    outputs = sweep(mechanism, ids, [1.0, 6.0], Rng(4))
     rng = Rng(4)
-    for row, epsilon in zip(found, [1.0, 6.0], strict=True):
+    for row, epsilon in zip(outputs, [1.0, 6.0], strict=True):
         alone = mechanism.with_epsilon(epsilon).sanitize_ids(ids, rng)
         np.testing.assert_array_equal(row, alone)
 

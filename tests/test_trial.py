@@ -28,18 +28,18 @@ CHOICES = list(WORDS)
 def responses(texts: list[str], epsilon: float, rng: np.random.Generator) -> list[str]:
     """Randomized response on the words of WORDS; all others become a random one of them."""
     stay = np.expm1(epsilon) / (np.exp(epsilon) + len(CHOICES) - 1)
-    found = []
+    outputs = []
     for text in texts:
         words = [word.strip(".,").lower() for word in text.split()]
         drawn = rng.choice(CHOICES, len(words))
         kept = rng.random(len(words)) < stay
-        found.append(
+        outputs.append(
             " ".join(
                 word if same and word in CHOICES else other
                 for word, same, other in zip(words, kept, drawn, strict=True)
             )
         )
-    return found
+    return outputs
 
 
 def right(texts: list[str], epsilon: float) -> list[str]:
@@ -143,9 +143,9 @@ class Leaky(Stated):
     "mechanism", [right, SanText(EMBEDDING, epsilon=2.0), Stated(EMBEDDING, epsilon=2.0)]
 )
 def test_right_ones_pass(mechanism: Any) -> None:
-    found = check_mechanism(mechanism, epsilon=2.0)
-    assert found.passed, str(found)
-    assert "passed" in str(found) and "FAILED" not in str(found)
+    checks = check_mechanism(mechanism, epsilon=2.0)
+    assert checks.passed, str(checks)
+    assert "passed" in str(checks) and "FAILED" not in str(checks)
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def test_right_ones_pass(mechanism: Any) -> None:
     ],
 )
 def test_each_planted_fault_is_named(mechanism: Any, check: str, says: str) -> None:
-    found = check_mechanism(mechanism, epsilon=2.0)
-    assert not found.passed
-    assert says in found.failed[check], found.failed
+    checks = check_mechanism(mechanism, epsilon=2.0)
+    assert not checks.passed
+    assert says in checks.failed[check], checks.failed
     if mechanism in (wrong_claim, in_clear):  # and blamed on no other check
-        assert set(found.failed) == {check}
+        assert set(checks.failed) == {check}
 
 
 def spelled_with_a_nonce(text: str) -> str:
@@ -188,41 +188,41 @@ def test_outputs_that_never_come_again_are_judged_by_a_classifier() -> None:
     """A wrong version counts whole outputs, sees each once and passes what is in clear."""
     says = check_mechanism(spelled_with_a_nonce, epsilon=0.1).failed["the claim"]
     assert "a classifier tells outputs" in says
-    found = check_mechanism(nonce, epsilon=0.1)
-    assert found.passed and "not broken by a classifier" in str(found)
+    checks = check_mechanism(nonce, epsilon=0.1)
+    assert checks.passed and "not broken by a classifier" in str(checks)
     (claim,) = check_mechanism(nonce, epsilon=9.0).rows.query("check == 'the claim'").itertuples()
     assert claim.result == "not run" and "cannot show a loss above" in claim.says
 
 
 def test_what_claims_nothing_has_not_kept_a_claim() -> None:
     """Aggressive CusText is audited at no pair of words, and that is no success."""
-    found = check_mechanism(CusText(EMBEDDING, epsilon=2.0, set_size=6), epsilon=2.0)
-    (claim,) = found.rows[found.rows["check"] == "the claim"].itertuples()
+    checks = check_mechanism(CusText(EMBEDDING, epsilon=2.0, set_size=6), epsilon=2.0)
+    (claim,) = checks.rows[checks.rows["check"] == "the claim"].itertuples()
     assert claim.result == "not run" and "claims no bound" in claim.says
-    assert str(found).endswith("no check failed; not tested: the claim")
+    assert str(checks).endswith("no check failed; not tested: the claim")
 
 
 def test_a_claim_beyond_what_draws_can_show_is_not_judged() -> None:
-    found = check_mechanism(right, epsilon=9.0).rows.set_index("check").loc["the claim"]
-    assert found["result"] == "not run" and "cannot show a loss above" in found["says"]
+    claim = check_mechanism(right, epsilon=9.0).rows.set_index("check").loc["the claim"]
+    assert claim["result"] == "not run" and "cannot show a loss above" in claim["says"]
 
 
 # --- Attacks ------------------------------------------------------------------------------------
 
 
-def turned(found: Guesses) -> Guesses:
+def turned(guesses: Guesses) -> Guesses:
     """The worst guess first."""
-    return Guesses(found.words[:, ::-1], found.scores[:, ::-1])
+    return Guesses(guesses.words[:, ::-1], guesses.scores[:, ::-1])
 
 
-def unsure(found: Guesses) -> Guesses:
+def unsure(guesses: Guesses) -> Guesses:
     """Scores that are no numbers."""
-    return Guesses(found.words, np.full_like(found.scores, np.nan))
+    return Guesses(guesses.words, np.full_like(guesses.scores, np.nan))
 
 
-def restless(found: Guesses) -> Guesses:
+def restless(guesses: Guesses) -> Guesses:
     """Drawn anew in each call."""
-    return Guesses(np.random.default_rng().permuted(found.words, axis=1), found.scores)
+    return Guesses(np.random.default_rng().permuted(guesses.words, axis=1), guesses.scores)
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ def restless(found: Guesses) -> Guesses:
 def test_attacks_are_checked(change: Any, check: str, says: str) -> None:
     class Changed(Bayes):
         def guess(self, observed: Observed, targets: Any = None, *, top: int = 5) -> Guesses:
-            found = super().guess(observed, targets, top=top)
-            return change(found) if change else found
+            guesses = super().guess(observed, targets, top=top)
+            return change(guesses) if change else guesses
 
     mechanism = SanText(EMBEDDING, epsilon=2.0)
-    found = check_attack(Changed(mechanism, np.ones(len(VOCABULARY)), name="own"), mechanism)
-    assert found.passed if change is None else says in found.failed[check]
+    checks = check_attack(Changed(mechanism, np.ones(len(VOCABULARY)), name="own"), mechanism)
+    assert checks.passed if change is None else says in checks.failed[check]

@@ -48,11 +48,11 @@ def test_with_every_token_kept_the_best_of_all_texts_is_found(generator: Generat
     goals = letters(["zq", "cat w", "doge"])
     size = len(generator.sayable)
     wide = attack(generator, beam=size, expansions=size, tokens=2)
-    for goal, found in zip(goals, wide.guess(goals), strict=True):
-        assert cosine([found], goal)[0] == pytest.approx(cosine(texts, goal).max())
+    for goal, guess in zip(goals, wide.guess(goals), strict=True):
+        assert cosine([guess], goal)[0] == pytest.approx(cosine(texts, goal).max())
     narrow = attack(generator, beam=1, expansions=2, tokens=2).guess(goals)
     assert np.mean(
-        [cosine([found], goal)[0] for goal, found in zip(goals, narrow, strict=True)]
+        [cosine([guess], goal)[0] for goal, guess in zip(goals, narrow, strict=True)]
     ) < (np.mean([cosine(texts, goal).max() for goal in goals]))
 
 

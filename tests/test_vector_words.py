@@ -48,8 +48,8 @@ def test_through_gaussian_noise_it_learns_the_posterior() -> None:
     def error(**release: object) -> float:
         reader = VectorWords(known, said, training=LONG, **release)  # type: ignore[arg-type]
         order = [list(reader.words).index(word) for word in WORDS]
-        found = 1 / (1 + np.exp(-reader.log_odds(seen)[:, order]))
-        return float(np.abs(found - posterior).max())
+        learned = 1 / (1 + np.exp(-reader.log_odds(seen)[:, order]))
+        return float(np.abs(learned - posterior).max())
 
     assert error(release=noisy) < 0.1 < 0.3 < error()
 
@@ -57,8 +57,8 @@ def test_through_gaussian_noise_it_learns_the_posterior() -> None:
 def test_vectors_that_say_nothing_leave_the_frequencies() -> None:
     _, said = sentences(2000, 0)
     reader = VectorWords(np.random.default_rng(2).normal(size=(2000, 3)), said, training=LONG)
-    found = 1 / (1 + np.exp(-reader.log_odds(np.zeros((1, 3)))[0]))
-    np.testing.assert_allclose(found, reader.frequency, atol=0.05)
+    learned = 1 / (1 + np.exp(-reader.log_odds(np.zeros((1, 3)))[0]))
+    np.testing.assert_allclose(learned, reader.frequency, atol=0.05)
 
 
 def test_rare_words_are_not_learned() -> None:

@@ -48,35 +48,35 @@ def test_documents_by_hand() -> None:
 def test_means_are_summed_in_double_precision() -> None:
     vectors = np.full((3, 1), 0.1, dtype=np.float32)
     vectors[0] = 2**24
-    found = SentenceVectors(vectors, np.array([0, 3])).mean()
-    assert found[0, 0] == pytest.approx((2**24 + 2 * float(np.float32(0.1))) / 3, rel=1e-15)
+    mean = SentenceVectors(vectors, np.array([0, 3])).mean()
+    assert mean[0, 0] == pytest.approx((2**24 + 2 * float(np.float32(0.1))) / 3, rel=1e-15)
 
 
 def test_a_subset_in_its_order_with_repeats() -> None:
-    some = three().subset(np.array([2, 0, 2]))
-    assert some.offsets.tolist() == [0, 3, 5, 8] and some.offsets.dtype == np.int64
+    subset = three().subset(np.array([2, 0, 2]))
+    assert subset.offsets.tolist() == [0, 3, 5, 8] and subset.offsets.dtype == np.int64
     for row, document in enumerate([2, 0, 2]):
-        assert some[row].tolist() == three()[document].tolist()
+        assert subset[row].tolist() == three()[document].tolist()
 
 
 # --- Embedding ----------------------------------------------------------------------------------
 
 
 def test_every_sentence_has_a_vector_of_length_1(encoder: Encoder) -> None:
-    found = embed(encoder, TEXTS)
-    assert found.sizes.tolist() == [2, 1, 1, 4, 1, 2]
-    assert found.vectors.dtype == np.float32 and found.width == encoder.width
-    np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1, rtol=1e-6)
-    np.testing.assert_allclose(found[2], found[4], atol=1e-5)
-    np.testing.assert_allclose(found[0], found[5], atol=1e-5)
-    assert abs(found[0][0] - found[0][1]).max() > 0.01
+    embedded = embed(encoder, TEXTS)
+    assert embedded.sizes.tolist() == [2, 1, 1, 4, 1, 2]
+    assert embedded.vectors.dtype == np.float32 and embedded.width == encoder.width
+    np.testing.assert_allclose(np.linalg.norm(embedded.vectors, axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(embedded[2], embedded[4], atol=1e-5)
+    np.testing.assert_allclose(embedded[0], embedded[5], atol=1e-5)
+    assert abs(embedded[0][0] - embedded[0][1]).max() > 0.01
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_vectors_do_not_depend_on_the_company(encoder: Encoder, batch: int) -> None:
-    found = embed(encoder, TEXTS, batch=batch)
+    embedded = embed(encoder, TEXTS, batch=batch)
     for row, text in enumerate(TEXTS):
-        for vector, sentence in zip(found[row], list(sentences_of(text)) or [""], strict=True):
+        for vector, sentence in zip(embedded[row], list(sentences_of(text)) or [""], strict=True):
             (alone,) = embed(encoder, [sentence])[0]
             np.testing.assert_allclose(vector, alone, atol=0.02)  # bfloat16
 
@@ -88,9 +88,9 @@ def test_the_vectors_of_sentence_transformers(tmp_path: Path, encoder: Encoder) 
     whole = SentenceTransformer(str(folder), device="cpu")  # adds the mean over states
     flat = [sentence for text in TEXTS for sentence in list(sentences_of(text)) or [""]]
     expected = whole.encode(flat, normalize_embeddings=True)
-    found = embed(encoder, TEXTS).vectors
-    assert (found * expected).sum(1).min() > 0.999  # 0.99996 with MiniLM in bfloat16
-    assert (found[:2] * expected[1::-1]).sum(1).max() < 0.99
+    vectors = embed(encoder, TEXTS).vectors
+    assert (vectors * expected).sum(1).min() > 0.999  # 0.99996 with MiniLM in bfloat16
+    assert (vectors[:2] * expected[1::-1]).sum(1).max() < 0.99
 
 
 FLOAT, ENDS = np.zeros((2, 3), dtype=np.float32), np.array([0, 2])

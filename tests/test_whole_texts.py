@@ -128,11 +128,11 @@ def test_names_are_compared_with_names_of_their_own_group() -> None:
     table = from_arrays("made up", list("abcdef"), points)
     allotted = Allotted(SanText(table, epsilon=2.0), [0, 1, 0, 1, 2, 2], [0.5, 0.25, 1.0])
     listed = np.arange(4)
-    found = experiment.between_groups(allotted, listed)
+    between = experiment.between_groups(allotted, listed)
     pairs = np.array([0, 1]), np.array([2, 3])
     expected = (losses(allotted, *pairs) / [2.0, 1.0]).max()  # epsilon of the group times 2
-    assert found.inside == pytest.approx(expected) and 0 < found.inside <= 1
-    assert (found.secret, found.stranger, found.share) == ("d", "e", 0.25)
+    assert between.inside == pytest.approx(expected) and 0 < between.inside <= 1
+    assert (between.secret, between.stranger, between.share) == ("d", "e", 0.25)
 
 
 def test_mechanisms_on_words_are_made_alike() -> None:
@@ -189,13 +189,13 @@ def test_figures_show_what_they_are_given() -> None:
     refuted = experiment.claims_and_games(games.assign(refuted=[False, True]), 3.0, 50)
     assert "refuted: b" in refuted.get_suptitle()
     assert sorted(bar.get_width() for bar in fig.axes[0].patches) == [0.0, 2.0]
-    said = [each.get_text() for each in fig.axes[0].texts]
+    said = [text.get_text() for text in fig.axes[0].texts]
     assert {"no epsilon shown", "at least 2.0", "no pure epsilon claimed"} <= set(said)
     rows = [("x", "one", "names", 0.1), ("y", "one", "names", 0.4), ("x", "two", "names", 0.2),
             ("x", "blind", "names", 0.05), ("y", "blind", "names", 0.05)]  # fmt: skip
-    found = pd.DataFrame(rows, columns=["release", "attack", "what", "value"])
-    found = found.assign(low=found["value"] - 0.05, high=found["value"] + 0.05, n=9)
-    ax = experiment.inversions(found, "blind", "title").axes[0]
+    table = pd.DataFrame(rows, columns=["release", "attack", "what", "value"])
+    table = table.assign(low=table["value"] - 0.05, high=table["value"] + 0.05, n=9)
+    ax = experiment.inversions(table, "blind", "title").axes[0]
     widths = [bar.get_width() for bar in ax.patches]
     assert sorted(width for width in widths if np.isfinite(width)) == pytest.approx([0.1, 0.2, 0.4])
     assert any(np.allclose(line.get_xdata(), 0.05) for line in ax.lines)

@@ -62,8 +62,8 @@ def tasks(parts: Sequence[str], *, draws: int, seed: int) -> list[Task]:
     """The tasks of some parts, and that of the mutants."""
     own = [part for part in parts if part != "mutants"]
     wrong = [Task("mutants", "wrong mechanisms", mutants, (_mutants_digest(),))]
-    found = experiments.tasks(own, draws=draws, seed=seed)
-    return [*found, *(wrong if "mutants" in parts else [])]
+    own_tasks = experiments.tasks(own, draws=draws, seed=seed)
+    return [*own_tasks, *(wrong if "mutants" in parts else [])]
 
 
 def _mutants_digest() -> str:
@@ -93,28 +93,28 @@ def run(chosen: Sequence[Task], jobs: int) -> dict[Task, Done]:
     code = code_digest()
     for part, count in Counter(task.part for task in chosen).items():
         print(f"{part}: {count} tasks", flush=True)
-    found: dict[int, Done] = {}
+    finished: dict[int, Done] = {}
     numbered = delayed(lambda number, task: (number, task.done(code)))
     work = (numbered(number, task) for number, task in enumerate(chosen))
     with tqdm(total=len(chosen), mininterval=5) as bar:
         for number, done in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
-            found[number] = done
+            finished[number] = done
             bar.update()
             if not done.kept and done.seconds > 5:
                 bar.write(f"{chosen[number].part}: {chosen[number].label}, {done.seconds:.0f} s")
-    return {task: found[number] for number, task in enumerate(chosen)}
+    return {task: finished[number] for number, task in enumerate(chosen)}
 
 
-def summary(found: Mapping[Task, Done]) -> dict[str, Any]:
+def summary(finished: Mapping[Task, Done]) -> dict[str, Any]:
     """What stands beside the audits in the file: losses, bounds of losses, and the mutants."""
 
-    def of(part: str) -> list[Any]:
-        return [done.value for task, done in found.items() if task.part == part]
+    def values(part: str) -> list[Any]:
+        return [done.value for task, done in finished.items() if task.part == part]
 
-    mutants = [row for rows in of("mutants") for row in rows]
+    mutants = [row for rows in values("mutants") for row in rows]
     return {
-        "tight": of("tight"),
-        "certified": [row for rows in of("certified") for row in rows],
+        "tight": values("tight"),
+        "certified": [row for rows in values("certified") for row in rows],
         "mutants_caught": sum(row["caught"] for row in mutants),
         "mutants_tried": len(mutants),
         "mutants": mutants,
@@ -135,9 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.restate:
             restate()
             return 0
-        found = run(tasks(parts, draws=asked.draws, seed=asked.seed), asked.jobs)
-        judged = audits_of({task: done.value for task, done in found.items()})
-        judged, also = [*every_pair(judged, found), *judged], summary(found)
+        finished = run(tasks(parts, draws=asked.draws, seed=asked.seed), asked.jobs)
+        judged = audits_of({task: done.value for task, done in finished.items()})
+        judged, also = [*every_pair(judged, finished), *judged], summary(finished)
         if not asked.part:
             about = {
                 "seed": asked.seed,
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "commit": provenance.commit(),
                 "dirty": provenance.dirty(),
                 "seconds": round(time.monotonic() - start, 1),
-                "task_seconds": round(sum(done.seconds for done in found.values()), 1),
+                "task_seconds": round(sum(done.seconds for done in finished.values()), 1),
                 "versions": provenance.versions(),
             }
             _state(also, about)  # first, so that the audits stand for a complete run
@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if held and also["mutants_caught"] == also["mutants_tried"] else 1
 
 
-def every_pair(judged: Sequence[Audit], found: Mapping[Task, Done]) -> list[Audit]:
+def every_pair(judged: Sequence[Audit], finished: Mapping[Task, Done]) -> list[Audit]:
     """What `tight_loss` says of every pair, where that is exact: as audits of their own.
 
     Of SanText and TEM no output tells two words apart better than one of the two words, so that
@@ -173,7 +173,7 @@ def every_pair(judged: Sequence[Audit], found: Mapping[Task, Done]) -> list[Audi
     that a violation counts once.
     """
     exact = {(each.mechanism, each.setting.split(",")[0]): each for each in reversed(judged)}
-    losses = [done.value for task, done in found.items() if task.part == "tight"]
+    losses = [done.value for task, done in finished.items() if task.part == "tight"]
     like = [
         (exact.get((value["mechanism"], f"eps {value['epsilon']:g}")), value)
         for value in losses

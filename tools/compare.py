@@ -54,8 +54,8 @@ class Comparison:
     def outside(self) -> pd.DataFrame:
         """Differences that chance explains in none of so many, the largest first."""
         bound = norm.isf((1 - CONFIDENCE) / (2 * max(1, len(self.table))))
-        found = self.table[self.table["z"].abs() > bound]
-        return found.sort_values("z", key=np.abs, ascending=False)
+        apart = self.table[self.table["z"].abs() > bound]
+        return apart.sort_values("z", key=np.abs, ascending=False)
 
     def __str__(self) -> str:
         said = f"{self.notebook}: {self.inside:.0%} of {len(self.table)} numbers agree"
@@ -64,14 +64,14 @@ class Comparison:
 
 
 def compared(
-    notebook: str, found: Mapping[str, Measurement], full: Mapping[str, Measurement]
+    notebook: str, default: Mapping[str, Measurement], full: Mapping[str, Measurement]
 ) -> Comparison:
     """Every number with an error in both runs, of what does not depend on the profile's sizes.
 
     `LEARNED`, DP-Prompt's outputs and what the run cost are left out.
     """
     rows = []
-    for name, ours in found.items():
+    for name, ours in default.items():
         other = full.get(name)
         if other is None or LONGER in name or name.partition(".")[0] in {"run", *LEARNED}:
             continue
@@ -84,21 +84,24 @@ def compared(
 def with_full(notebooks: Iterable[str]) -> list[Comparison]:
     """Of the notebooks that the default and the full run have finished."""
     both = (
-        (name, results.found(name, "default"), results.found(name, "full")) for name in notebooks
+        (name, results.load_if_present(name, "default"), results.load_if_present(name, "full"))
+        for name in notebooks
     )
     return [
         compared(name, ours.by_name(), full.by_name()) for name, ours, full in both if ours and full
     ]
 
 
-def summary(found: Sequence[Comparison]) -> str:
+def summary(comparisons: Sequence[Comparison]) -> str:
     """A line for each of some notebooks, and one over all."""
-    every = Comparison("all", pd.concat([each.table for each in found], ignore_index=True))
+    every = Comparison(
+        "all", pd.concat([comparison.table for comparison in comparisons], ignore_index=True)
+    )
     low, high = EXPECTED
     lies = "as expected of separate samples"
     if not low <= every.inside <= high:
         lies = "fewer than expected" if every.inside < low else "more than separate samples would"
-    said = (
+    agreement = (
         f"{every.inside:.0%} of {len(every.table)} numbers agree, {lies} ({low:.0%} to {high:.0%})"
     )
-    return "\n".join([*map(str, found), f"beside the full run: {said}"])
+    return "\n".join([*map(str, comparisons), f"beside the full run: {agreement}"])

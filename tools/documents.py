@@ -17,7 +17,7 @@ import pandas as pd
 
 from textpriv import assets, paths, profiles
 from textpriv.evaluation import summaries
-from textpriv.experiments import scoreboard
+from textpriv.experiments import scoreboard, scoreboard_headline
 from textpriv.experiments import scoreboard_advice as advice
 from textpriv.experiments import scoreboard_findings as findings
 from textpriv.privacy import Audit
@@ -72,24 +72,25 @@ def headline() -> str:
     """Whether a changed word is a hidden one: the sentences beside the first figure."""
     gathered = board.gather("full")
     points = scoreboard.word_points(gathered)
-    said = findings.headline(findings.settings(points)).text
-    return f"{said}\n\n{findings.alone(gathered)}".strip()
+    said = scoreboard_headline.headline(scoreboard_headline.settings(points)).text
+    return f"{said}\n\n{scoreboard_headline.alone(gathered)}".strip()
 
 
-def found() -> str:
+def conclusions() -> str:
     """What notebook 07 concludes beside the choice of a mechanism, in a list."""
     gathered = board.gather("full")
-    said = [
-        findings.context(gathered),
-        f"{findings.against_both(scoreboard.equal_utility(gathered))} "
-        f"{findings.with_model(gathered)}".strip(),
-        findings.window(gathered),
-        f"{findings.documents(gathered)} {findings.beside_scissors(gathered)}".strip(),
-        findings.vectors(gathered),
-        findings.rewritten(scoreboard.whole_texts(gathered), "full"),
-        findings.search(gathered),
+    sentences = [
+        ("05", findings.context(gathered)),
+        ("09", findings.against_both(gathered, scoreboard.equal_utility(gathered))),
+        ("03", findings.window(gathered, scoreboard.manipulated_tokens(gathered))),
+        ("04", findings.documents(gathered)),
+        ("08", findings.vectors(gathered)),
+        ("08", findings.rewritten(scoreboard.whole_texts(gathered), "full")),
+        ("02", findings.search(gathered)),
     ]
-    return "\n".join(f"- {each}" for each in said)
+    files = {notebook.name[:2]: _link(notebook, "notebooks") for notebook in find()}
+    links = {number: re.sub(r"(\[\d\d)\w*\]", r"\1]", link) for number, link in files.items()}
+    return "\n".join(f"- {sentence} ({links[number]})" for number, sentence in sentences)
 
 
 def choice() -> str:
@@ -108,10 +109,13 @@ def chapters() -> str:
 
 def costs() -> str:
     """A row per notebook: minutes and memory of the runs that git holds, and their sum."""
-    runs = [[results.found(each.name, run) for run in ("default", "full")] for each in find()]
+    runs = [
+        [results.load_if_present(notebook.name, run) for run in ("default", "full")]
+        for notebook in find()
+    ]
     rows = [
-        [_link(each, "notebooks"), *(cell for run in pair for cell in _cost_and_place(run))]
-        for each, pair in zip(find(), runs, strict=True)
+        [_link(notebook, "notebooks"), *(cell for run in pair for cell in _cost_and_place(run))]
+        for notebook, pair in zip(find(), runs, strict=True)
     ]
     columns = [[run for run in column if run] for column in zip(*runs, strict=True)]
     rows.append(["together", *(cell for column in columns for cell in _sum(column))])
@@ -165,12 +169,12 @@ def _notebook(notebook: Notebook) -> list[str]:
 
 def _replicated(notebook: str) -> str:
     """The tables and figures of the papers that a notebook compares with its own results."""
-    found: dict[str, set[str]] = {}
-    for claim in claims.of(notebook):
+    by_paper: dict[str, set[str]] = {}
+    for claim in claims.for_notebook(notebook):
         places = re.findall(r"(?:Table|Figure) \w+", claim.place)
-        found.setdefault(claim.paper.capitalize(), set()).update(places)
+        by_paper.setdefault(claim.paper.capitalize(), set()).update(places)
     return "; ".join(
-        f"{paper} {', '.join(sorted(named))}" for paper, named in sorted(found.items())
+        f"{paper} {', '.join(sorted(named))}" for paper, named in sorted(by_paper.items())
     )
 
 
@@ -221,30 +225,30 @@ def audited() -> str:
     """A row per audit: what was put to the test, how, and the verdict; and the mutants caught."""
     from tools import audits  # late, because it needs torch
 
-    kept, found = audits.load("audits.json"), audits.audits()
+    kept, performed = audits.load("audits.json"), audits.audits()
     rows = [
         [
-            each.label, each.setting, each.method, f"{each.pairs:,}",
-            _draws(each),
-            "by proof" if each.by_proof
-            else "" if np.isnan(each.worst_ratio) else f"{each.worst_ratio:.3f}",
-            f"{each.excess:.3f}",
-            "" if each.caught_from is None else f"{each.caught_from:.2f}",
-            each.verdict,
+            audit.label, audit.setting, audit.method, f"{audit.pairs:,}",
+            _draws(audit),
+            "by proof" if audit.by_proof
+            else "" if np.isnan(audit.worst_ratio) else f"{audit.worst_ratio:.3f}",
+            f"{audit.excess:.3f}",
+            "" if audit.caught_from is None else f"{audit.caught_from:.2f}",
+            audit.verdict,
         ]
-        for each in found
+        for audit in performed
     ]  # fmt: skip
     header = "mechanism, setting, audit, pairs, draws, worst ratio, detectable excess, "
-    held = [each for each in found if not each.published and each.verdict != "no claim"]
+    claimed = [audit for audit in performed if not audit.published and audit.verdict != "no claim"]
     watched, broken = (
-        sum(each.by_proof for each in held),
-        sum(each.verdict == "broken" for each in held),
+        sum(audit.by_proof for audit in claimed),
+        sum(audit.verdict == "broken" for audit in claimed),
     )
-    read = [each.verdict for each in found if each.published]
+    read = [audit.verdict for audit in performed if audit.published]
     caught = f"{kept['mutants_caught']} of {kept['mutants_tried']}"
     commit = f" All of it at commit {kept['commit'][:7]}." if kept["commit"] else ""
     return (
-        f"{table(header + 'caught from, verdict', rows)}\n\nOf {len(held)} audits of a claim "
+        f"{table(header + 'caught from, verdict', rows)}\n\nOf {len(claimed)} audits of a claim "
         f"(an exact one of every pair has the draws of the one before it) {broken} broke it; "
         f"{watched} of them compared noise with a proof. Of {len(read)} "
         f"stronger readings {read.count('broken')} are broken. Of mechanisms that were made wrong "
@@ -294,7 +298,7 @@ def _attacked(attacked: dict[str, Any] | None, note: str) -> tuple[str, str]:
     if attacked is None:
         return "none measured", note
     value, low, high = (attacked["success"][each] for each in ("value", "low", "high"))
-    whole, _, ends = findings.told(value, low, high, unit="").partition(" (")
+    whole, _, ends = scoreboard_headline.told(value, low, high, unit="").partition(" (")
     did = f"{attacked['did'].format(whole)} ({ends}"
     return attacked["attack"], f"{did}. {note}" if note else did
 
@@ -302,7 +306,7 @@ def _attacked(attacked: dict[str, Any] | None, note: str) -> tuple[str, str]:
 BLOCKS: dict[str, Callable[[], str]] = {
     "score": score,
     "headline": headline,
-    "found": found,
+    "found": conclusions,
     "choice": choice,
     "chapters": chapters,
     "costs": costs,
@@ -357,8 +361,8 @@ def reproducing() -> str:
     for each in judged:
         by_notebook.setdefault(of_claim[next(iter(each.cells))], []).append(each)
     parts = (_section(each, runs[each.name], by_notebook.get(each.name, [])) for each in find())
-    found = verdicts.Findings.of(judged)
-    head = _HEAD.format(throughout=found.throughout, tested=found.tested)
+    tally = verdicts.Findings.of(judged)
+    head = _HEAD.format(throughout=tally.throughout, tested=tally.tested)
     return "\n".join([head, *("\n".join(part) for part in parts)])
 
 
@@ -379,7 +383,7 @@ def _section(
     count = len(notebook.declares.figures)
     pictures = f" and {count} figures, `{drawn}/fig{name[:2]}_*`" if count else ""
     yield f"`{made}/{name}.json`{pictures}.\n"
-    stated = claims.of(name)
+    stated = claims.for_notebook(name)
     if not stated:
         yield "No paper states a number that it measures.\n"
         return
@@ -399,14 +403,19 @@ def _section(
 _READ = {claims.Reading.MOST: "in most cells", claims.Reading.AVERAGE: "on average"}
 
 
-def _judged(found: Judgement) -> list[str]:
+def _judged(judgement: Judgement) -> list[str]:
     """Place, statement (with what it is evidence of, and of how many cells), verdict, reason."""
-    kind = "" if found.kind == claims.Kind.FINDING else f" ({found.kind})"
-    reading = found.statement.reading
-    said = f" ({_READ[reading]})" if reading in _READ else ""
-    said += " *reread*" if found.statement.reread else ""
-    place = f"{claims.PAPERS[found.paper].removesuffix(' et al.')}, {found.place}"
-    return [place, f"{found.statement.says}{kind}{said}", str(found.verdict), found.reason]
+    kind = "" if judgement.kind == claims.Kind.FINDING else f" ({judgement.kind})"
+    reading = judgement.statement.reading
+    remark = f" ({_READ[reading]})" if reading in _READ else ""
+    remark += " *reread*" if judgement.statement.reread else ""
+    place = f"{claims.PAPERS[judgement.paper].removesuffix(' et al.')}, {judgement.place}"
+    return [
+        place,
+        f"{judgement.statement.says}{kind}{remark}",
+        str(judgement.verdict),
+        judgement.reason,
+    ]
 
 
 def learned_by_the_preview() -> str:

@@ -161,16 +161,16 @@ def end_processes(folder: Path) -> bool:
     Kernels, and what they have started. Whether there was any: some may have been left by a
     runner that was killed, and would write into the files of the next.
     """
-    found = [
+    running = [
         process
         for process in psutil.process_iter(["environ"])
         if (process.info["environ"] or {}).get(results.RUNNER) == str(folder)
         and process.pid != os.getpid()
     ]
-    for process in found:
+    for process in running:
         try:
             process.kill()
         except psutil.NoSuchProcess:
             continue
-    psutil.wait_procs(found, timeout=5)
-    return bool(found)
+    psutil.wait_procs(running, timeout=5)
+    return bool(running)

@@ -92,9 +92,9 @@ def _weights(models: Iterable[assets.Asset], device: str) -> Iterator[str]:
 def cost(notebook: str, profile: str) -> str:
     """Time and memory that were measured, and of what."""
     for measured in (profile, "default"):
-        if found := results.found(notebook, measured):
-            said = f"{found.seconds / 60:.1f} min and {gb(found.peak_mb * 1e6)} on {found.device}"
+        if run := results.load_if_present(notebook, measured):
+            spent = f"{run.seconds / 60:.1f} min and {gb(run.peak_mb * 1e6)} on {run.device}"
             if measured == profile:
-                return f"{said}, measured"
-            return f"not measured; the default profile, of other sizes, took {said}"
+                return f"{spent}, measured"
+            return f"not measured; the default profile, of other sizes, took {spent}"
     return "not measured"

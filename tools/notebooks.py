@@ -126,23 +126,23 @@ def needed(notebook: Notebook, profile: str) -> list[str]:
     A name that is neither an asset nor a corpus is one of the notebook's own and is passed over.
     """
     names = set(named(profiles.table(profile, notebook.name)))
-    found = {*notebook.declares.assets, *(names & set(assets.registry()))}
-    if others := names - found:
+    ids = {*notebook.declares.assets, *(names & set(assets.registry()))}
+    if others := names - ids:
         from textpriv.data import corpora  # late: pandas is slow to import
 
-        found.update(map(corpora.asset_of, others & set(corpora.names())))
-    return sorted(found)
+        ids.update(map(corpora.asset_of, others & set(corpora.names())))
+    return sorted(ids)
 
 
 def named(table: Mapping[str, Any]) -> list[str]:
     """Texts under `NAMING`: a text itself, the items of a list, keys and values of a table."""
-    found: list[Any] = []
+    entries: list[Any] = []
     for value in (table[key] for key in NAMING if key in table):
         if isinstance(value, Mapping):
-            found += [*value, *value.values()]
+            entries += [*value, *value.values()]
         else:
-            found += [value] if isinstance(value, str) else value
-    return sorted({each for each in found if isinstance(each, str) and each})
+            entries += [value] if isinstance(value, str) else value
+    return sorted({entry for entry in entries if isinstance(entry, str) and entry})
 
 
 def heading(cells: Sequence[Cell], index: int) -> str:

@@ -129,8 +129,8 @@ def _quoting(
 ) -> dict[str, str]:
     """What to say in place of a cell's outputs where they quote more than may be passed on."""
     used = notebooks.needed(notebook, profile)
-    shown = {name: " ".join(map(_text, each)) for name, each in outputs.items()}
-    found: dict[str, str] = {}
+    shown = {name: " ".join(map(_text, nodes)) for name, nodes in outputs.items()}
+    reasons: dict[str, str] = {}
     for name in corpora.names():
         asset = assets.registry()[corpora.asset_of(name)]
         if asset.id in used and asset.redistribution in LONGEST_QUOTE:
@@ -141,8 +141,10 @@ def _quoting(
                 f"*(This output quotes {asset.id}, which may not be passed on: "
                 f"{asset.redistribution_why}. Run the notebook to see it.)*"
             )
-            found.update({cell: why for cell, quotes in zip(shown, shared, strict=True) if quotes})
-    return found
+            reasons.update(
+                {cell: why for cell, quotes in zip(shown, shared, strict=True) if quotes}
+            )
+    return reasons
 
 
 def _text(output: NotebookNode) -> str:

@@ -16,7 +16,7 @@ from textpriv.report import results
 from tools.notebooks import Notebook
 
 
-def redraw(found: Sequence[Notebook], parameters: Mapping[str, Any]) -> int:
+def redraw(notebooks: Sequence[Notebook], parameters: Mapping[str, Any]) -> int:
     """Draw the figures of a run again, in its files and in the notebooks that show them."""
     from textpriv.report import figures  # late: matplotlib takes a second
     from tools import outputs
@@ -24,7 +24,7 @@ def redraw(found: Sequence[Notebook], parameters: Mapping[str, Any]) -> int:
     run = results.run_name(**parameters)
     folder, missing = paths.output_directory(run, "figures"), []
     figures.use_style()
-    for notebook in found:
+    for notebook in notebooks:
         shown = {}
         for stem in notebook.declares.figures:
             call = paths.RUNS / run / results.DRAWINGS / stem
@@ -43,6 +43,6 @@ def redraw(found: Sequence[Notebook], parameters: Mapping[str, Any]) -> int:
         kept = results.committed(notebook.name)  # of which run git holds what it printed and drew
         if shown and kept and kept.profile == run:
             outputs.redraw(notebook, shown)
-    drawn = sum(len(notebook.declares.figures) for notebook in found) - len(missing)
+    drawn = sum(len(notebook.declares.figures) for notebook in notebooks) - len(missing)
     print(f"{drawn} figures drawn again; not kept by this run: {', '.join(missing) or 'none'}")
     return 1 if missing else 0

@@ -99,10 +99,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = options.parser().parse_args(argv)
     try:
         plan = _plan(arguments)
-        found = notebooks.find()
+        available = notebooks.find()
         if arguments.redraw:
-            return redraw.redraw(found, plan.parameters)
-        chosen = _in_order(_choose(found, arguments.only))
+            return redraw.redraw(available, plan.parameters)
+        chosen = _in_order(_choose(available, arguments.only))
         if arguments.corpus:
             chosen = [each for each in chosen if _reads_a_corpus(each, arguments.profile)]
         plan = replace(plan, jobs=min(plan.jobs, max(1, len(chosen))))
@@ -150,13 +150,13 @@ def _own_file(name: str) -> str:
     return str(path)
 
 
-def _choose(found: Sequence[Notebook], only: Sequence[str] | None) -> list[Notebook]:
+def _choose(available: Sequence[Notebook], only: Sequence[str] | None) -> list[Notebook]:
     """The notebooks that `--only` names by their leading number or name; all without it."""
-    known = [notebook.name for notebook in found]
+    known = [notebook.name for notebook in available]
     for prefix in only or []:
         if not any(name.startswith(prefix) for name in known):
             raise RunError(f"no notebook {prefix!r}; there are: {', '.join(known) or 'none'}")
-    return [each for each in found if only is None or each.name.startswith(tuple(only))]
+    return [each for each in available if only is None or each.name.startswith(tuple(only))]
 
 
 def _reads_a_corpus(notebook: Notebook, profile: str) -> bool:
@@ -354,14 +354,14 @@ def _row(plan: Plan, job: Job) -> tuple[str, ...]:
     if job.state not in (RAN, UP_TO_DATE):
         seconds = "" if job.seconds is None else f"{job.seconds:.0f}"
         return (name, job.state, seconds, "", "", "")
-    found = results.load(name, plan.run)
-    counted = verdicts.count(name, found.by_name(), plan.parameters["profile"])
+    finished = results.load(name, plan.run)
+    counted = verdicts.count(name, finished.by_name(), plan.parameters["profile"])
     return (
         name,
         job.state,
-        f"{job.seconds or found.seconds:.0f}",
-        f"{found.peak_mb:.0f}",
-        str(len(found.figures)),
+        f"{job.seconds or finished.seconds:.0f}",
+        f"{finished.peak_mb:.0f}",
+        str(len(finished.figures)),
         ", ".join(f"{times} {verdict}" for verdict, times in counted.items()) or "none",
     )
 

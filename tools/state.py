@@ -44,7 +44,7 @@ def key(notebook: Notebook, parameters: Mapping[str, Any]) -> dict[str, str]:
         ],
         "assets": {asset_id: _asset_digest(asset_id) for asset_id in needed(notebook, profile)},
         "results": {name: _measured(name, run) for name in notebook.declares.results},
-        "claims": [claim.model_dump() for name in own for claim in claims.of(name)],
+        "claims": [claim.model_dump() for name in own for claim in claims.for_notebook(name)],
         "reads": {name: _content(name, run) for name in notebook.declares.reads},
         "environment": _environment(),
     }
@@ -83,18 +83,18 @@ def reached(notebook: Notebook) -> list[Path]:
     Imports are read and not executed; those inside functions count too. Beside a module
     its style file counts, because it decides how figures look.
     """
-    found: set[Path] = set()
+    files: set[Path] = set()
     try:
         queue = [path for source in notebook.code for path in _imported(source)]
     except SyntaxError as error:
         raise RunError(f"{notebook.name} is not valid Python: {error}: {error.text}") from error
     while queue:
         path = queue.pop()
-        if path not in found:
-            found.add(path)
-            found.update(path.parent.glob("*.mplstyle"))
+        if path not in files:
+            files.add(path)
+            files.update(path.parent.glob("*.mplstyle"))
             queue += _imports(path, path.stat().st_mtime_ns)
-    return sorted(found)
+    return sorted(files)
 
 
 @cache
@@ -129,10 +129,10 @@ def _asset_digest(asset_id: str) -> str:
 
 def _measured(notebook: str, run: str) -> list[dict[str, Any]] | None:
     """Another notebook's measurements, without what its run happened to cost."""
-    found = results.found(notebook, run)
-    if found is None:
+    other = results.load_if_present(notebook, run)
+    if other is None:
         return None
-    return [m.model_dump() for m in found.measurements if not m.name.startswith("run.")]
+    return [m.model_dump() for m in other.measurements if not m.name.startswith("run.")]
 
 
 def _content(name: str, run: str) -> str | None:

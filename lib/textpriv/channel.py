@@ -236,10 +236,10 @@ def _largest(values: FloatArray, count: int) -> IntArray:
     """Columns of the `count` largest values of each row, in decreasing order, ties by column."""
     near = torch.topk(torch.from_numpy(values), count, dim=1).indices.numpy()
     near = np.sort(near, axis=1)
-    found = np.take_along_axis(values, near, axis=1)
-    best = np.take_along_axis(near, np.argsort(-found, axis=1, kind="stable"), axis=1)
+    largest = np.take_along_axis(values, near, axis=1)
+    best = np.take_along_axis(near, np.argsort(-largest, axis=1, kind="stable"), axis=1)
     # Where a tie was cut off, others of equal value may come first.
-    lowest = found.min(1, keepdims=True)
+    lowest = largest.min(1, keepdims=True)
     tied = (values >= lowest).sum(1) > count
     cut = np.flatnonzero(tied & np.isfinite(lowest[:, 0]))
     if len(cut):

@@ -191,11 +191,11 @@ def check_texts(texts: object, *, what: str = "texts") -> list[str]:
         )
     if isinstance(texts, Mapping | Set) or not isinstance(texts, Iterable):
         raise InvalidInput(f"{what}: got {described(texts)}, expected a list of strings")
-    found = list(texts)
-    for number, text in enumerate(found):
+    strings = list(texts)
+    for number, text in enumerate(strings):
         if not isinstance(text, str):
             raise InvalidInput(
                 f"{what}: got {described(text)} in number {number}, expected a string; drop it or "
                 "put a text in its place"
             )
-    return found
+    return strings

@@ -176,7 +176,7 @@ def sanitize(
     from textpriv.mechanisms.base import simulation
 
     rows = _texts(file, column, empty=True)
-    texts = [each for each in rows if each]
+    texts = [row for row in rows if row]
     click.echo(f"{len(texts):,} texts; sanitizing ...", err=True)
     made = _made(mechanism, epsilon, policy)
     click.echo(f"{made.label} ({made.setting})", err=True)
@@ -191,8 +191,10 @@ def sanitize(
     rng = None if seed is None else np.random.default_rng(seed)
     with simulation(), _aside():  # the seed is spoken of above
         sent = iter(made.sanitize(texts, rng))
-    found = (next(sent) if each else "" for each in rows)  # line stands beside line
-    lines = (json.dumps({"text": each}) if as_json else each.replace("\n", " ") for each in found)
+    outputs = (next(sent) if row else "" for row in rows)  # line stands beside line
+    lines = (
+        json.dumps({"text": output}) if as_json else output.replace("\n", " ") for output in outputs
+    )
     _put("".join(f"{line}\n" for line in lines), out)
 
 
@@ -220,12 +222,14 @@ def attack(original: str, sanitized: str, **options: Any) -> None:
 @_evaluation
 def report(file: str, out: str, card: str | None, examples: int, **options: Any) -> None:
     """Sanitize FILE, attack what came out, and write one page that says it all."""
-    found = _evaluated(file, None, options, examples)
-    _said(found, options["as_json"])  # first: a file that cannot be written loses nothing
-    found.page(out)
+    evaluation = _evaluated(file, None, options, examples)
+    _said(evaluation, options["as_json"])  # first: a file that cannot be written loses nothing
+    evaluation.page(out)
     if card:
-        _put(json.dumps(found.card(), indent=2, allow_nan=False) + "\n", card)
-    quoted = f", which quotes {len(found.examples)} originals" if len(found.examples) else ""
+        _put(json.dumps(evaluation.card(), indent=2, allow_nan=False) + "\n", card)
+    quoted = (
+        f", which quotes {len(evaluation.examples)} originals" if len(evaluation.examples) else ""
+    )
     click.echo(f"the page is {out}{quoted}", err=True)
 
 
@@ -242,11 +246,11 @@ def audit(mechanism: str, epsilon: float | None, policy: str, seed: int, as_json
     from textpriv.evaluation.trial import check_mechanism
 
     with _aside():
-        found = check_mechanism(_loaded(mechanism), epsilon=epsilon, policy=policy, seed=seed)
-    checks = found.rows.to_dict("records")
-    said = {"name": found.name, "passed": found.passed, "checks": checks}
-    click.echo(json.dumps(said, indent=2) if as_json else str(found))
-    sys.exit(0 if found.passed else 1)
+        outcome = check_mechanism(_loaded(mechanism), epsilon=epsilon, policy=policy, seed=seed)
+    checks = outcome.rows.to_dict("records")
+    summary = {"name": outcome.name, "passed": outcome.passed, "checks": checks}
+    click.echo(json.dumps(summary, indent=2) if as_json else str(outcome))
+    sys.exit(0 if outcome.passed else 1)
 
 
 @main.command("card")
@@ -390,8 +394,10 @@ def _evaluated(
         )
 
 
-def _said(found: Evaluation, as_json: bool) -> None:
-    click.echo(json.dumps(found.card(), indent=2, allow_nan=False) if as_json else str(found))
+def _said(evaluation: Evaluation, as_json: bool) -> None:
+    click.echo(
+        json.dumps(evaluation.card(), indent=2, allow_nan=False) if as_json else str(evaluation)
+    )
 
 
 def _put(text: str, out: str | None) -> None:

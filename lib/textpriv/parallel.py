@@ -65,7 +65,7 @@ def one_by_one(
     if processes != -1:
         check_count(processes, what="processes")
     if address := os.environ.get(SCHEDULER):
-        found = _on_cluster(address, function, points)
+        results = _on_cluster(address, function, points)
     else:
         many = _processes(processes)
         shards = (delayed(_tidied)(function, point) for point in points)
@@ -74,9 +74,9 @@ def one_by_one(
         _give_back()
         with parallel_config("loky", inner_max_num_threads=max(1, cpu_count() // many)):
             # None waits in this process: with all that a shard uses it may be hundreds of MB.
-            found = Parallel(n_jobs=many, return_as="generator", pre_dispatch="n_jobs")(shards)
+            results = Parallel(n_jobs=many, return_as="generator", pre_dispatch="n_jobs")(shards)
     shown: Iterable[Result] = tqdm(
-        found, total=len(points), desc=label, mininterval=5, disable=label is None
+        results, total=len(points), desc=label, mininterval=5, disable=label is None
     )
     return shown
 

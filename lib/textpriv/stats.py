@@ -107,7 +107,7 @@ class Estimate:
         return {key: each for key, each in vars(self).items() if each is not None}
 
     @classmethod
-    def of(cls, row: Mapping[str, Any] | pd.Series[Any]) -> Estimate:
+    def from_row(cls, row: Mapping[str, Any] | pd.Series[Any]) -> Estimate:
         """The estimate whose `columns` a row of a table has."""
         return cls(**{each.name: row[each.name] for each in fields(cls) if each.name in row})
 

@@ -69,15 +69,15 @@ def measure(
     global _keeper
     keeper, _keeper = _keeper, None  # what a point measures inside is a part of that point
     try:
-        found = {} if keeper is None else keeper.found(len(points))
-        missing = [number for number in range(len(points)) if number not in found]
+        results = {} if keeper is None else keeper.finished(len(points))
+        missing = [number for number in range(len(points)) if number not in results]
         asked = [points[number] for number in missing]
-        made = parallel.one_by_one(one, asked, processes=processes, label=label)
-        for number, result in zip(missing, made, strict=True):
-            found[number] = result if keeper is None else keeper.keep(number, result)
+        measured = parallel.one_by_one(one, asked, processes=processes, label=label)
+        for number, result in zip(missing, measured, strict=True):
+            results[number] = result if keeper is None else keeper.keep(number, result)
     finally:
         _keeper = keeper
-    return [found[number] for number in range(len(points))]
+    return [results[number] for number in range(len(points))]
 
 
 def keep_in(folder: Path | None, machine: str = "") -> None:
@@ -110,16 +110,16 @@ class _Keeper:
         self._clock, self._start = folder / "seconds", time.monotonic()
         self.before = float(self._clock.read_text()) if self._clock.exists() else 0.0
 
-    def found(self, count: int) -> dict[int, Any]:
+    def finished(self, count: int) -> dict[int, Any]:
         """What was kept of the next call, by the numbers of its points."""
         self._calls += 1
-        found = {}
+        results = {}
         for number in range(count):
             with suppress(Exception):  # there is none, or it is damaged in whatever way
                 result, machine = kept.decoded(self._file(number).read_bytes())
-                found[number] = result
+                results[number] = result
                 self.others.update({machine} - {self._machine})
-        return found
+        return results
 
     def keep(self, number: int, result: Any) -> Any:
         """The result as it will be read, so that resumed or not the bits are the same."""

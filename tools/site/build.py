@@ -46,27 +46,27 @@ _SPANS = {"th": ["colspan", "rowspan", "scope"], "td": ["colspan", "rowspan"]}
 
 def lay_out(folder: Path) -> None:
     """Write what Sphinx reads: the pages, the notebooks, and the files that they link to."""
-    found = notebooks.find()
+    sources = notebooks.find()
     pages = {
-        "index.md": front(found),
-        "gallery.md": findings(found),
-        "claims.ipynb": nbformat.writes(judged.page(found)),
+        "index.md": front(sources),
+        "gallery.md": findings(sources),
+        "claims.ipynb": nbformat.writes(judged.page(sources)),
         "play.ipynb": nbformat.writes(play.page(_numbers)),
         "data.md": cards(),
     }
     pages |= documents()
     package = Path(textpriv.__file__).parent
     pages |= {f"reference/{name}.md": text for name, text in reference.pages(package)}
-    for source in found:
+    for source in sources:
         pages[f"notebooks/{source.name}.ipynb"] = nbformat.writes(notebook(source))
         pages[f"figures/{source.name}.ipynb"] = nbformat.writes(gallery(source))
     for name, text in pages.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     (folder / DOWNLOADS).mkdir()
-    for source in found:
+    for source in sources:
         shutil.copy(paths.NOTEBOOKS / source.file, folder / DOWNLOADS)
-    for stem in (stem for source in found for stem in figures(source)):
+    for stem in (stem for source in sources for stem in figures(source)):
         for suffix in results.FIGURE_SUFFIXES:
             shutil.copy(_saved(stem, suffix), folder / "figures")
 
@@ -175,10 +175,10 @@ def _picture(stem: str, origin: dict[str, Any]) -> str:
     )
 
 
-def findings(found: Sequence[Notebook]) -> str:
+def findings(sources: Sequence[Notebook]) -> str:
     """All figures on one page, small, each under its finding; and the menu of their pages."""
     parts = ["# Figures by finding"]
-    for source in found:
+    for source in sources:
         if saved := figures(source):
             parts.append(f"## {plain(notebooks.heading(source.cells, 0))}")
             parts.append(
@@ -188,7 +188,7 @@ def findings(found: Sequence[Notebook]) -> str:
                     for stem, origin in saved.items()
                 )
             )
-    return "\n\n".join(parts) + _menu("", [f"/figures/{source.name}.ipynb" for source in found])
+    return "\n\n".join(parts) + _menu("", [f"/figures/{source.name}.ipynb" for source in sources])
 
 
 def gallery(source: Notebook) -> NotebookNode:
@@ -228,8 +228,8 @@ def cards() -> str:
 def documents() -> dict[str, str]:
     """The files of the repository that are pages, or that one links to."""
     root = paths.REPOSITORY
-    found = (path for pattern in DOCUMENTS for path in sorted(root.glob(pattern)))
-    texts = {path: path.read_text(encoding="utf-8") for path in found}
+    files = (path for pattern in DOCUMENTS for path in sorted(root.glob(pattern)))
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
     return {
         path.relative_to(root).as_posix(): pictured(text) if path.suffix == ".md" else text
         for path, text in texts.items()
@@ -243,7 +243,7 @@ def pictured(text: str) -> str:
     return re.sub(r'<img src="(?:\.\./)?([^"]*)"[^>]* alt="([^"]*)">', r"![\2](/\1)", text)
 
 
-def front(found: Sequence[Notebook]) -> str:
+def front(sources: Sequence[Notebook]) -> str:
     """README.md and the menu."""
     text = (paths.REPOSITORY / "README.md").read_text(encoding="utf-8")
     text = pictured(re.sub(r"<!--.*?-->\n", "", text))
@@ -252,7 +252,7 @@ def front(found: Sequence[Notebook]) -> str:
     text = f"{title}\n\n{ways}\n{rest}"
     menu = {
         "Results": ["/play.ipynb", "/gallery.md", "/claims.ipynb", "/data.md"],
-        "Notebooks": [f"/notebooks/{source.name}.ipynb" for source in found],
+        "Notebooks": [f"/notebooks/{source.name}.ipynb" for source in sources],
         "Documents": [f"/{name}" for name in documents() if name.endswith(".md")],
         "Library": [f"/reference/{name}.md" for name in reference.names()],
     }

@@ -63,13 +63,13 @@ def rows(notebooks: Sequence[Notebook]) -> list[Row]:
     for name in (source.name for source in notebooks):
         run = results.committed(name)
         measured = run.by_name() if run else {}
-        for claim, found in verdicts.verdicts_of(name, measured, "default"):
+        for claim, outcome in verdicts.verdicts_of(name, measured, "default"):
             place = f"{claim.place}, {claim.kind}" if claim.trend else claim.place
             ours = verdicts.ours(claim, measured) or "not measured"
-            reason = re.sub(rf"(; |^)ours: {re.escape(ours)}$", "", found.reason)
+            reason = re.sub(rf"(; |^)ours: {re.escape(ours)}$", "", outcome.reason)
             of_what = (says.get(claim.statement, ""), claim.setting, place, name)
             made.append(
-                Row(claim.paper, *of_what, shortened(claim), ours, str(found.verdict), reason)
+                Row(claim.paper, *of_what, shortened(claim), ours, str(outcome.verdict), reason)
             )
     return sorted(made, key=lambda row: [*claims.PAPERS].index(row.paper))
 
@@ -88,9 +88,9 @@ def shortened(claim: Claim) -> str:
     return (" = " if claim.trend.form == "equal" else " > ").join(apart)
 
 
-def page(found: Sequence[Notebook]) -> NotebookNode:
+def page(notebooks: Sequence[Notebook]) -> NotebookNode:
     """The page: what verdicts mean, how many there are, and the claims."""
-    every = rows(found)
+    every = rows(notebooks)
     counted = Counter((row.paper, row.verdict) for row in every)
     kinds = [str(verdict) for verdict in Verdict]
     totals = [

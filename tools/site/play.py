@@ -128,8 +128,8 @@ def _bars(label: str, table: pd.DataFrame, by: str) -> Json:
     names = list(dict.fromkeys(table["name"]))
     steps = []
     for _, part in table.groupby(by, sort=True):
-        found = {row["name"]: _bar(row) for _, row in part.iterrows()}
-        steps.append([found.get(name, {"label": _label(name)}) for name in names])
+        bars = {row["name"]: _bar(row) for _, row in part.iterrows()}
+        steps.append([bars.get(name, {"label": _label(name)}) for name in names])
     return {"label": label, "values": sorted(table[by].unique().tolist()), "steps": steps}
 
 

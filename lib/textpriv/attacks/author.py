@@ -182,8 +182,8 @@ def _train(
 
 @torch.inference_mode()
 def _likeliest(model: torch.nn.Module, values: torch.Tensor) -> IntArray:
-    found: IntArray = model.eval()(values).argmax(1).numpy()
-    return found
+    classes: IntArray = model.eval()(values).argmax(1).numpy()
+    return classes
 
 
 def text_attack(

@@ -97,13 +97,13 @@ def is_sensitive(channel: Channel | Mechanism, corpus: Corpus) -> BoolArray:
     """Tokens of a corpus in clear that the channel would replace; InvalidInput for none."""
     replaced = np.append(is_input(channel), False)  # the last stands for what is unknown
     check_corpus(corpus, channel.size, channel.vocabulary)
-    found = replaced[np.maximum(corpus.ids, -1)]
-    if not found.any():
+    sensitive = replaced[np.maximum(corpus.ids, -1)]
+    if not sensitive.any():
         raise InvalidInput(
             f"corpus: none of its {len(corpus.ids)} tokens is replaced by this mechanism; "
             "there is nothing to attack"
         )
-    return found
+    return sensitive
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +138,8 @@ class Guesses:
         """
         best = self.words[:, 0]
         pairs, inverse = np.unique(np.stack([np.asarray(truth), best]), axis=1, return_inverse=True)
-        found = [guess != NONE and words[word] in words[guess] for word, guess in pairs.T.tolist()]
-        return np.array(found, dtype=bool)[inverse.ravel()]
+        hits = [guess != NONE and words[word] in words[guess] for word, guess in pairs.T.tolist()]
+        return np.array(hits, dtype=bool)[inverse.ravel()]
 
 
 class Attack:

@@ -75,7 +75,7 @@ def chosen(
     posterior = likelihood * model.unigram[words] ** weight
     posterior /= posterior.sum(1, keepdims=True)
     clear, named = model.lexicon.ids(observed.corpus), np.where(present, words, NONE)
-    result = Candidates.of(observed, clear, named, likelihood, posterior)
+    result = Candidates.from_targets(observed, clear, named, likelihood, posterior)
     if model.order == 1 or not weight:
         return result
     considered = result.keep(_CONSIDERED)

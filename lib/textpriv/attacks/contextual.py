@@ -227,9 +227,9 @@ class Detector(torch.nn.Module):
         room = np.full(len(positions), self.encoder.longest)
         before, after = pieces.around(positions, window=self.reader.window, room=room)
         lengths = 2 * (before[1] + after[1]) + pieces.tokens(positions)[1]
-        for of in by_length(lengths + pieces.words(candidates)[1], 64):
-            rows = self.reader.rows(pieces, positions[of], candidates[of])
-            odds[of] = self(rows).double().cpu().numpy()
+        for batch in by_length(lengths + pieces.words(candidates)[1], 64):
+            rows = self.reader.rows(pieces, positions[batch], candidates[batch])
+            odds[batch] = self(rows).double().cpu().numpy()
         return odds
 
 
@@ -305,8 +305,8 @@ class ContextualBayes(Attack):
         )
 
     def _guess(self, observed: Observed, positions: IntArray, top: int) -> Guesses:
-        found = self.judged(observed, positions, self.candidates, only_best=top == 1)
-        return weigh(*found, top=top)
+        judged = self.judged(observed, positions, self.candidates, only_best=top == 1)
+        return weigh(*judged, top=top)
 
     def judged(
         self,

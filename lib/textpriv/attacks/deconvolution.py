@@ -264,10 +264,10 @@ class LanguageDeconvolution(SentenceAttack):
         evidence = np.empty((*words.shape, 4))
         for first in range(0, len(words), _PAIRS):
             rows = slice(first, first + _PAIRS)
-            some, u = words[rows], unbiased[rows]
-            apart = table.scaled(table.vectors[some.ravel()]).reshape(*some.shape, -1)
+            ids, u = words[rows], unbiased[rows]
+            apart = table.scaled(table.vectors[ids.ravel()]).reshape(*ids.shape, -1)
             apart = apart - table.scaled(solved[rows])[:, None]
-            own = points[some]
+            own = points[ids]
             squared, inner = (own**2).sum(2), np.matmul(own, u[:, :, None])[:, :, 0]
             length = np.linalg.norm(u, axis=1)[:, None]
             doubled = 2 * variance[rows, None]
@@ -307,13 +307,13 @@ class LanguageDeconvolution(SentenceAttack):
             prior = np.where(possible, weight * log_prior, -np.inf)[held]
             factors = np.zeros(evidence.shape[2])
             factors[:signs] = likeliest_factors(evidence[held, :, :signs], prior, true[held])
-            made = copy(self)
-            made.calibration = Calibration(factors, weight)
-            return made
+            attack = copy(self)
+            attack.calibration = Calibration(factors, weight)
+            return attack
 
-        def first_hits(made: LanguageDeconvolution) -> int:
-            found = made.judged(observed, words, evidence, possible)
-            return int(found.guesses(observed.targets, 1).hits(truth).sum())
+        def first_hits(attack: LanguageDeconvolution) -> int:
+            candidates = attack.judged(observed, words, evidence, possible)
+            return int(candidates.guesses(observed.targets, 1).hits(truth).sum())
 
         return max([fitted(1.0, 4), fitted(0.5, 4), fitted(0.0, 4), fitted(0.0, 1)], key=first_hits)
 
@@ -352,15 +352,15 @@ class StencilSimulation(SentenceAttack):
 
     def decode(self, observed: Observed) -> Candidates:
         known = self.start.evidence(observed)
-        found = self.start.judged(observed, *known)
+        candidates = self.start.judged(observed, *known)
         words, possible = self.propose(observed, known[0])
         rivals = self.near(observed, self.rivals)
         for _ in range(self.rounds):
-            believed = self._means(found, observed)
+            believed = self._means(candidates, observed)
             log_likelihood = self.likelihoods(observed, words, believed, rivals)
             log_likelihood = np.where(possible, log_likelihood, -np.inf)
-            found = chosen(words, log_likelihood, observed, self.start.model, 1.0)
-        return found
+            candidates = chosen(words, log_likelihood, observed, self.start.model, 1.0)
+        return candidates
 
     def propose(self, observed: Observed, start: IntArray) -> tuple[IntArray, BoolArray]:
         """Candidates, and which of them count: (replaced, 2 candidates) each.
@@ -397,9 +397,9 @@ class StencilSimulation(SentenceAttack):
         means = torch.from_numpy(believed.astype(np.float32))
         output = observed.corpus.ids[rows]
         result = torch.zeros(words.shape, dtype=torch.float64)
-        for some in np.array_split(np.arange(len(token)), -(-len(token) // _PAIRS) or 1):
-            i, k = token[some], place[some]
-            factor = torch.from_numpy(share[some].astype(np.float32))[:, None]
+        for part in np.array_split(np.arange(len(token)), -(-len(token) // _PAIRS) or 1):
+            i, k = token[part], place[part]
+            factor = torch.from_numpy(share[part].astype(np.float32))[:, None]
             rest = mixtures[k] - factor * means[i]
             scores = self._scores(words[i], rivals[k], rest, factor)
             # A rival that is the token itself was out of the race; where a token has part in its
@@ -438,13 +438,13 @@ class StencilSimulation(SentenceAttack):
         result: IntArray = near[inverse]
         return result
 
-    def _means(self, found: Candidates, observed: Observed) -> FloatArray:
+    def _means(self, candidates: Candidates, observed: Observed) -> FloatArray:
         """Mean vectors of the tokens under a posterior: (replaced, dimension)."""
-        uncertain = np.repeat(observed.sanitized, found.counts)
-        token = np.repeat(np.arange(len(observed.targets)), found.counts[observed.targets])
-        place = token, found.words[uncertain]
+        uncertain = np.repeat(observed.sanitized, candidates.counts)
+        token = np.repeat(np.arange(len(observed.targets)), candidates.counts[observed.targets])
+        place = token, candidates.words[uncertain]
         belief = scipy.sparse.csr_array(
-            (found.posterior[uncertain], place), shape=(len(observed.targets), self.table.size)
+            (candidates.posterior[uncertain], place), shape=(len(observed.targets), self.table.size)
         )
         result: FloatArray = belief @ self.table.vectors.astype(np.float64)
         return result

@@ -86,7 +86,7 @@ def f1_estimate(
     return Estimate(value, low, high, len(actual), influence if sample else None)
 
 
-def strongest(found: Mapping[Name, Estimate]) -> tuple[Name, Estimate]:
+def strongest(estimates: Mapping[Name, Estimate]) -> tuple[Name, Estimate]:
     """The attacker who reaches the greatest F1, and that F1: what is at risk.
 
     The greatest of several estimates tends to lie above the greatest of what they estimate. Its
@@ -97,21 +97,21 @@ def strongest(found: Mapping[Name, Estimate]) -> tuple[Name, Estimate]:
     Returns who it is (of equal ones the first), and the estimate; its influence and n are that
     attacker's.
     """
-    who = max(found, key=lambda name: found[name].value)
-    ends = [_widened(each, len(found)) for each in found.values()]
+    who = max(estimates, key=lambda name: estimates[name].value)
+    ends = [_widened(estimate, len(estimates)) for estimate in estimates.values()]
     low, high = np.max(ends, axis=0).tolist()
-    return who, replace(found[who], low=low, high=high)
+    return who, replace(estimates[who], low=low, high=high)
 
 
-def _widened(found: Estimate, count: int) -> tuple[float, float]:
+def _widened(estimate: Estimate, count: int) -> tuple[float, float]:
     """The ends of a 95% interval that is to hold in all of `count` cases with 95%."""
-    if found.value in (0, 1):  # of a share of which all agree it ends at level ** (1 / n)
+    if estimate.value in (0, 1):  # of a share of which all agree it ends at level ** (1 / n)
         level = (1 - CONFIDENCE) / 2
         power = np.log(level / count) / np.log(level)
-        return found.low**power, 1 - (1 - found.high) ** power
+        return estimate.low**power, 1 - (1 - estimate.high) ** power
     wider = bonferroni(count)
-    low, high = found.value - found.low, found.high - found.value
-    return max(0.0, found.value - wider * low), min(1.0, found.value + wider * high)
+    low, high = estimate.value - estimate.low, estimate.high - estimate.value
+    return max(0.0, estimate.value - wider * low), min(1.0, estimate.value + wider * high)
 
 
 def bonferroni(count: int) -> float:
@@ -124,8 +124,8 @@ def _mean_f1(right: NDArray[np.number], both: NDArray[np.number]) -> FloatArray:
     """Macro F1 from right guesses and from documents plus guesses of each class: (..., classes)."""
     ratio = np.zeros(np.shape(both))
     np.divide(2.0 * right, both, out=ratio, where=both > 0)
-    found: FloatArray = ratio.mean(-1)
-    return found
+    mean: FloatArray = ratio.mean(-1)
+    return mean
 
 
 def _counts(

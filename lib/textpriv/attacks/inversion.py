@@ -135,8 +135,8 @@ class InversionBert(Attack):
         order = endless(passages, stream(seed, "inversion", "order"))
         lengths = reader.pieces.stretch(reader.bounds[:-1], reader.bounds[1:])[1]
 
-        def scored(of: IntArray) -> tuple[torch.Tensor, torch.Tensor]:
-            rows, scores = reader.scores(of)
+        def scored(batch: IntArray) -> tuple[torch.Tensor, torch.Tensor]:
+            rows, scores = reader.scores(batch)
             classes = reader.classes_of(rows)
             is_right = (classes == truth[reader.targets[rows], None]) & (classes != NONE)
             # A word beyond the limit of classes cannot be taught; held out, it is a failure.
@@ -144,8 +144,8 @@ class InversionBert(Attack):
             return scores, torch.from_numpy(place).to(scores.device)
 
         def loss(step: int) -> torch.Tensor:
-            of = batch_of_similar_length(order, lengths, training.batch, step, seed)
-            return F.cross_entropy(*scored(of), ignore_index=NONE)
+            batch = batch_of_similar_length(order, lengths, training.batch, step, seed)
+            return F.cross_entropy(*scored(batch), ignore_index=NONE)
 
         def measure() -> float:
             batches = np.array_split(measured, -(-len(measured) // 64))

@@ -63,13 +63,13 @@ def features(vocabulary: Collection[str]) -> dict[str, Feature]:
 def length(texts: Sequence[str]) -> FloatArray:
     """Logarithm of 1 + characters, words and sentences, words per sentence, characters per word."""
     sizes = [
-        [len(text), len(words(text)), sum(bool(words(each)) for each in sentences_of(text))]
+        [len(text), len(words(text)), sum(bool(words(sentence)) for sentence in sentences_of(text))]
         for text in texts
     ]
-    found = np.array(sizes, dtype=np.float64).reshape(-1, 3)
-    characters, tokens, stops = found.T
+    counts = np.array(sizes, dtype=np.float64).reshape(-1, 3)
+    characters, tokens, stops = counts.T
     per_sentence, per_word = tokens / np.maximum(stops, 1), characters / np.maximum(tokens, 1)
-    return np.log1p(np.column_stack([found, per_sentence, per_word]))
+    return np.log1p(np.column_stack([counts, per_sentence, per_word]))
 
 
 def case(texts: Sequence[str]) -> FloatArray:
@@ -108,9 +108,9 @@ def digits(texts: Sequence[str]) -> FloatArray:
 def stopwords(texts: Sequence[str]) -> FloatArray:
     """Share of each of scikit-learn's 318 English function words among the words of a text."""
     counter = CountVectorizer(analyzer=words, vocabulary=_STOPWORDS)
-    found = np.asarray(counter.transform(texts).toarray(), dtype=np.float64)
+    counts = np.asarray(counter.transform(texts).toarray(), dtype=np.float64)
     tokens = np.array([len(words(text)) for text in texts]).reshape(-1, 1)
-    return found / np.maximum(tokens, 1)
+    return counts / np.maximum(tokens, 1)
 
 
 def unknown_words(texts: Sequence[str], known: Collection[str]) -> FloatArray:

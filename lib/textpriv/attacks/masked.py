@@ -85,12 +85,12 @@ class MaskInference(Attack):
         words = np.full((len(positions), min(top, len(self._ids))), NONE, dtype=np.int64)
         scores = np.full(words.shape, -np.inf)
         before, after = self._around(pieces, positions)
-        for of in by_length(before[1] + after[1], 64):
+        for batch in by_length(before[1] + after[1], 64):
             best, column = torch.topk(
-                self._scores(pieces, positions[of], observed), words.shape[1], dim=1
+                self._scores(pieces, positions[batch], observed), words.shape[1], dim=1
             )
-            scores[of] = best.cpu().numpy()
-            words[of] = np.where(scores[of] > -np.inf, self._ids[column.cpu().numpy()], NONE)
+            scores[batch] = best.cpu().numpy()
+            words[batch] = np.where(scores[batch] > -np.inf, self._ids[column.cpu().numpy()], NONE)
         return padded(words, scores, top)
 
     @torch.inference_mode()

@@ -118,12 +118,12 @@ class NeuralChannel(Attack):
 
     def decode(self, observed: Observed) -> Candidates:
         """Candidates of the lattice with the posterior that the neural model brings about."""
-        found = self.lattice.decode(observed).keep(self.lattice.kept)
+        candidates = self.lattice.decode(observed).keep(self.lattice.kept)
         prefixes = Prefixes(self.generator, self.prompt)
-        posterior = found.posterior.copy()
+        posterior = candidates.posterior.copy()
         for first in range(0, len(observed.corpus), self.together):
             documents = range(len(observed.corpus))[first : first + self.together]
-            texts = [self._choices(observed, found, document) for document in documents]
+            texts = [self._choices(observed, candidates, document) for document in documents]
             texts = [each for each in texts if any(choice.place is not None for choice in each)]
             for choices, beam in zip(texts, self.search(prefixes, texts), strict=True):
                 shares = softmax(beam.scores)
@@ -132,7 +132,7 @@ class NeuralChannel(Attack):
                         votes = np.bincount(options, shares, len(choice.options))
                         mixed = self.trust * votes + (1 - self.trust) * posterior[choice.place]
                         posterior[choice.place] = mixed
-        return replace(found, posterior=posterior)
+        return replace(candidates, posterior=posterior)
 
     def search(self, prefixes: Prefixes, texts: Sequence[Sequence[Choice]]) -> list[Beam]:
         """For each text, the sentences that are left of all that can be made of its choices.
@@ -193,16 +193,16 @@ class NeuralChannel(Attack):
             beam.nodes, beam.scores = beam.nodes[prefix], reached.ravel()[best]
         return _slices([len(beam.scores) for beam in beams])
 
-    def _choices(self, observed: Observed, found: Candidates, document: int) -> list[Choice]:
+    def _choices(self, observed: Observed, candidates: Candidates, document: int) -> list[Choice]:
         """What is to be chosen in a document, each with the words in clear that follow it."""
         corpus = observed.corpus
         tokens = range(*corpus.offsets[document : document + 2].tolist())
-        places = [slice(*found.offsets[token : token + 2].tolist()) for token in tokens]
+        places = [slice(*candidates.offsets[token : token + 2].tolist()) for token in tokens]
         texts: list[list[str]] = []
         before = None
         for token, place in zip(tokens, places, strict=True):
             if observed.sanitized[token]:
-                options = [self.words[word] for word in found.words[place].tolist()]
+                options = [self.words[word] for word in candidates.words[place].tolist()]
             else:
                 options = [_text(self.words, corpus, token)]
             texts.append([_spaced(before, each) for each in options])
@@ -213,7 +213,7 @@ class NeuralChannel(Attack):
             encoded = [next(pieces) for _ in options]
             if observed.sanitized[token]:
                 with np.errstate(divide="ignore"):
-                    choices.append(Choice(place, encoded, np.log(found.posterior[place])))
+                    choices.append(Choice(place, encoded, np.log(candidates.posterior[place])))
             else:
                 choices[-1].follow(encoded[0])
         choices[-1].follow(self.generator.encode(["\n"])[0])
@@ -221,14 +221,14 @@ class NeuralChannel(Attack):
 
     def _examples(self, shadow: Corpus) -> list[str]:
         """The first documents that can be written."""
-        found: list[str] = []
+        examples: list[str] = []
         for first, last in pairwise(shadow.offsets.tolist()):
-            if len(found) == self.examples:
+            if len(examples) == self.examples:
                 break
             if first < last and (shadow.ids[first:last] != UNKNOWN).all():
                 texts = [_text(self.words, shadow, token) for token in range(first, last)]
-                found.append(written(texts))
-        return found
+                examples.append(written(texts))
+        return examples
 
 
 @dataclass(eq=False)

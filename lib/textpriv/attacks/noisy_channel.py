@@ -137,11 +137,11 @@ class NoisyChannel(SentenceAttack):
             likelihood = np.where(present, joint / prior[words], 0.0)
         clear = self.model.lexicon.ids(observed.corpus)
         weights = likelihood[inverse], posterior[inverse], held[inverse]
-        return Candidates.of(observed, clear, words[inverse], *weights)
+        return Candidates.from_targets(observed, clear, words[inverse], *weights)
 
 
 def decode_each(
-    found: Candidates,
+    candidates: Candidates,
     corpus: Corpus,
     model: NGrams,
     weights: Sequence[float],
@@ -155,8 +155,8 @@ def decode_each(
     """
     solve = viterbi if decoding == "viterbi" else forward_backward
     if model.order < 3:
-        return _solved(found, corpus, model, model.order, weights, solve)
-    pairs = _solved(found, corpus, model, 2, weights, forward_backward)
+        return _solved(candidates, corpus, model, model.order, weights, solve)
+    pairs = _solved(candidates, corpus, model, 2, weights, forward_backward)
     return [
         _solved(each.keep(kept), corpus, model, 3, [weight], solve)[0]
         for each, weight in zip(pairs, weights, strict=True)
@@ -164,7 +164,7 @@ def decode_each(
 
 
 def _solved(
-    found: Candidates,
+    candidates: Candidates,
     corpus: Corpus,
     model: NGrams,
     order: int,
@@ -172,12 +172,12 @@ def _solved(
     solve: Callable[[Lattice], NDArray[Any]],
 ) -> list[Candidates]:
     """The candidates, for each weight, as lattices of one order judge them."""
-    posteriors = np.zeros((len(weights), len(found.words)))
-    for lattice, candidate in lattices(found, corpus, model, order):
+    posteriors = np.zeros((len(weights), len(candidates.words)))
+    for lattice, candidate in lattices(candidates, corpus, model, order):
         for posterior, weight in zip(posteriors, weights, strict=True):
             np.add.at(posterior, candidate, solve(lattice.tempered(weight)))
-    held = np.ones(len(found.held)) if solve is viterbi else found.held
-    return [replace(found, posterior=each, held=held) for each in posteriors]
+    held = np.ones(len(candidates.held)) if solve is viterbi else candidates.held
+    return [replace(candidates, posterior=each, held=held) for each in posteriors]
 
 
 def tuned_weight(
@@ -207,15 +207,15 @@ def tuned_weight(
     truth = shadow.ids[positions]
 
     attack = NoisyChannel(channel, model=model)
-    found = attack.context_free(rehearsal)
-    made = decode_each(found, rehearsal.corpus, model, weights, kept=attack.kept)
+    candidates = attack.context_free(rehearsal)
+    decodings = decode_each(candidates, rehearsal.corpus, model, weights, kept=attack.kept)
 
     def log_score(decoded: Candidates) -> float:
         guesses = decoded.guesses(positions, attack.candidates)
         probability = np.where(guesses.words == truth[:, None], guesses.scores, 0.0).sum(1)
         return float(np.log(np.maximum(probability, 1e-6)).mean())
 
-    return weights[int(np.argmax([log_score(each) for each in made]))]
+    return weights[int(np.argmax([log_score(each) for each in decodings]))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ class Candidates:
     held: FloatArray  # (tokens,)
 
     @classmethod
-    def of(
+    def from_targets(
         cls,
         observed: Observed,
         clear: IntArray,
@@ -350,7 +350,7 @@ def _lattice_of_words(
     # Place of the same document's position one step before; the first step has none.
     before = _place_before(step, document)
     target, source = _pairs(counts, before)
-    found, seen = model.find(word[target], word[source])
+    edges, seen = model.find(word[target], word[source])
     first = np.flatnonzero(step[node_place] == 0)
     base[first] = model.probability(word[first], np.full((len(first), model.order - 1), start))
     return Lattice(
@@ -358,8 +358,8 @@ def _lattice_of_words(
         backoff=model.backoff(word),
         base=base,
         last=model.probability(np.full(len(word), model.lexicon.end), word[:, None]),
-        source=source[found],
-        target=target[found],
+        source=source[edges],
+        target=target[edges],
         edge=seen,
     ), candidate
 

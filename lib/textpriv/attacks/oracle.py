@@ -97,11 +97,11 @@ class OracleBeam:
             )
         texts = (output[number].tolist() for number in range(len(output)))
         beams = [_Beam([*map(self.mapper.preimages, text)]) for text in texts]
-        for of in by_length(lengths, self.batch):
-            together = [beams[number] for number in of.tolist()]
-            for step in range(int(lengths[of].max())):
+        for numbers in by_length(lengths, self.batch):
+            together = [beams[number] for number in numbers.tolist()]
+            for step in range(int(lengths[numbers].max())):
                 self._advance([beam for beam in together if step < len(beam.choices)])
-        return [beam.found for beam in beams]
+        return [beam.remaining for beam in beams]
 
     def _advance(self, beams: Sequence[_Beam]) -> None:
         """Take the next step of some texts that have come equally far."""
@@ -120,12 +120,12 @@ class OracleBeam:
         The last token of a text is never run, since what is known after it is never asked for.
         """
         prefixes = self._prefixes
-        if not beams[0].found.sequences.shape[1]:
+        if not beams[0].remaining.sequences.shape[1]:
             return prefixes.root.expand(len(beams), -1)
         # At first all hang on the root: what an earlier search has left is forgotten.
         parents = prefixes.keep(np.concatenate([beam.nodes for beam in beams]))
         first = len(prefixes)
-        tokens = np.concatenate([beam.found.sequences[:, -1] for beam in beams])
+        tokens = np.concatenate([beam.remaining.sequences[:, -1] for beam in beams])
         states = prefixes.grow(parents, tokens)
         for beam in beams:
             beam.nodes = first + np.arange(len(beam.nodes))
@@ -143,23 +143,23 @@ class _Beam:
 
     def __init__(self, choices: Sequence[IntArray]) -> None:
         self.choices = choices
-        self.found = Found(np.zeros((1, 0), dtype=np.int64), np.zeros(1), 0, 1.0, 0)
+        self.remaining = Found(np.zeros((1, 0), dtype=np.int64), np.zeros(1), 0, 1.0, 0)
         # Of each in the tree or, before its last token was run, of what stands before that.
         self.nodes = np.array([ROOT])
 
     @property
     def options(self) -> IntArray:
         """What the next token may have been."""
-        return self.choices[self.found.sequences.shape[1]]
+        return self.choices[self.remaining.sequences.shape[1]]
 
     def advance(self, known: FloatArray, *, mass: float, most: int) -> None:
         """Go on with every option and prune, given ln P(option | prefix): (prefixes, options)."""
-        options, before = self.options, self.found
+        options, before = self.options, self.remaining
         candidates = (before.log_probability[:, None] + known).ravel()
         best, held, is_capped = prune(candidates, mass=mass, most=most)
         prefix, option = np.divmod(best, len(options))
         self.nodes = self.nodes[prefix]
-        self.found = Found(
+        self.remaining = Found(
             np.column_stack([before.sequences[prefix], options[option]]),
             candidates[best],
             before.capped + is_capped,
@@ -202,35 +202,35 @@ def prune(log_probability: FloatArray, *, mass: float, most: int) -> tuple[IntAr
 # --- Success over many texts --------------------------------------------------------------------
 
 
-def reciprocal_rank(found: Sequence[Found], truth: Corpus) -> FloatArray:
+def reciprocal_rank(remaining: Sequence[Found], truth: Corpus) -> FloatArray:
     """1 / rank of each true text, 0 where it was pruned: (texts,). Their mean is the MRR.
 
-    `found` is what the search has left of each text, `truth` the texts in clear.
+    `remaining` is what the search has left of each text, `truth` the texts in clear.
     """
-    ranks = _ranks(found, truth)
+    ranks = _ranks(remaining, truth)
     return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
 
 
-def among_first(found: Sequence[Found], truth: Corpus) -> BoolArray:
+def among_first(remaining: Sequence[Found], truth: Corpus) -> BoolArray:
     """Whether each true text is among the five likeliest: (texts,)."""
-    ranks = _ranks(found, truth)
+    ranks = _ranks(remaining, truth)
     return (ranks > 0) & (ranks <= 5)
 
 
-def edit_distances(found: Sequence[Found], truth: Corpus) -> IntArray:
+def edit_distances(remaining: Sequence[Found], truth: Corpus) -> IntArray:
     """Edits from each text's best guess to the truth, in tokens: (texts,)."""
-    pairs = [edit_distance(each.sequences[0], text) for each, text in _pairs(found, truth)]
+    pairs = [edit_distance(each.sequences[0], text) for each, text in _pairs(remaining, truth)]
     return np.array(pairs, dtype=np.int64)
 
 
 def token_success(
-    found: Sequence[Found], truth: Corpus, mapper: LossyMap
+    remaining: Sequence[Found], truth: Corpus, mapper: LossyMap
 ) -> tuple[BoolArray, IntArray]:
     """Whether the best guesses have each token right that had more than one preimage: (tokens,).
 
     Beside it the number of each token's text, the cluster of an interval.
     """
-    best = (each.sequences[0] for each, _ in _pairs(found, truth))
+    best = (each.sequences[0] for each, _ in _pairs(remaining, truth))
     guessed = np.concatenate([np.zeros(0, np.int64), *best])
     check_ids(truth.ids, mapper.size, what="truth")
     members = np.bincount(mapper.representative, minlength=mapper.size)
@@ -253,15 +253,15 @@ def edit_distance(first: IntArray, second: IntArray) -> int:
     return int(row[-1])
 
 
-def _ranks(found: Sequence[Found], truth: Corpus) -> IntArray:
-    return np.array([each.rank(text) for each, text in _pairs(found, truth)], dtype=np.int64)
+def _ranks(remaining: Sequence[Found], truth: Corpus) -> IntArray:
+    return np.array([each.rank(text) for each, text in _pairs(remaining, truth)], dtype=np.int64)
 
 
-def _pairs(found: Sequence[Found], truth: Corpus) -> Iterator[tuple[Found, IntArray]]:
-    lengths = [each.sequences.shape[1] for each in found]
+def _pairs(remaining: Sequence[Found], truth: Corpus) -> Iterator[tuple[Found, IntArray]]:
+    lengths = [each.sequences.shape[1] for each in remaining]
     if lengths != np.diff(truth.offsets).tolist():
         raise InvalidInput(
             f"truth: got texts of {np.diff(truth.offsets).tolist()!r:.60} tokens, expected "
             f"{lengths!r:.60}, as they were searched"
         )
-    return ((each, truth[number]) for number, each in enumerate(found))
+    return ((each, truth[number]) for number, each in enumerate(remaining))

@@ -1,8 +1,8 @@
 """Word for word: what an attacker who has run the same tool on texts of their own reads back.
 
-    pairs = WordPairs.of(originals, sanitized)         # texts in which words stand one for one
-    pairs.hits(pairs.learned())                        # (words,) whether the guess is right
-    pairs.hits(pairs.output)                           # the output taken for the original
+    pairs = WordPairs.from_texts(originals, sanitized)  # texts in which words stand one for one
+    pairs.hits(pairs.learned())                         # (words,) whether the guess is right
+    pairs.hits(pairs.output)                            # the output taken for the original
 
 Nothing is known of the tool but what it did: other texts and what it made of them, from which the
 attacker learns the original that most often stood behind each output. Texts whose number of words
@@ -49,7 +49,7 @@ class WordPairs:
     words: tuple[str, ...]
 
     @classmethod
-    def of(cls, originals: Sequence[str], sanitized: Sequence[str]) -> Self:
+    def from_texts(cls, originals: Sequence[str], sanitized: Sequence[str]) -> Self:
         """The words of the pairs of texts that have as many words before and after."""
         first, second = checked_pair_of_lists(originals, sanitized)
         pairs = [(words_of(a), words_of(b)) for a, b in zip(first, second, strict=True)]

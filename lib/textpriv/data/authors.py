@@ -81,9 +81,9 @@ def by_authors(
     number = np.full(len(names), NEITHER, dtype=np.int64)
     number[chosen] = np.arange(authors)
     kept = number[who] != NEITHER
-    found = documents.subset(rows[kept])
-    columns = {**found.columns, "author": number[who[kept]], "sentiment": truth[kept]}
-    return Documents(documents.name, found.texts, columns)
+    subset = documents.subset(rows[kept])
+    columns = {**subset.columns, "author": number[who[kept]], "sentiment": truth[kept]}
+    return Documents(documents.name, subset.texts, columns)
 
 
 def as_many_of_each(documents: Documents, count: int, rng: np.random.Generator) -> Documents:
@@ -129,7 +129,7 @@ def _long_and_different(documents: Documents, rows: IntArray, fewest_words: int)
     """Those of the rows that have enough words, the first of every text."""
     first: dict[str, int] = {}
     for row in rows.tolist():
-        found = words(documents.texts[row])
-        if len(found) >= fewest_words:
-            first.setdefault(" ".join(found), row)
+        tokens = words(documents.texts[row])
+        if len(tokens) >= fewest_words:
+            first.setdefault(" ".join(tokens), row)
     return np.array(list(first.values()), dtype=np.int64)

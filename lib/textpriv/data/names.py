@@ -56,14 +56,14 @@ def person_names(texts: Iterable[str]) -> frozenset[str]:
     ----------
     texts : cased (InvalidInput where not), such as the IMDb reviews; thousands, or few are seen
     """
-    found = usage(texts, listed_names())
-    if not any(seen.capital for seen in found.values()):
+    uses = usage(texts, listed_names())
+    if not any(seen.capital for seen in uses.values()):
         raise InvalidInput(
             "texts: expected names with capitals inside sentences, got none; give cased text"
         )
     return frozenset(
         name
-        for name, seen in found.items()
+        for name, seen in uses.items()
         if seen.times >= FEWEST and seen.capital >= CAPITAL and seen.placed <= PLACED
     )
 

@@ -178,20 +178,20 @@ def sentences(documents: Documents, fewest: int = 1, most: int | None = None) ->
         has); most None is no limit
     """
     limit = np.inf if most is None else most
-    found = [
+    kept = [
         (row, sentence)
         for row, text in enumerate(documents.texts)
         for sentence in sentences_of(text)
         if fewest <= len(words(sentence)) <= limit
     ]
-    if not found:
+    if not kept:
         raise InvalidInput(
             f"{documents.name}: expected sentences of {fewest} to {limit} words, got none; "
             "widen the range"
         )
-    rows = np.array([row for row, _ in found])
+    rows = np.array([row for row, _ in kept])
     columns = {key: values[rows] for key, values in documents.columns.items()}
-    texts = tuple(sentence for _, sentence in found)
+    texts = tuple(sentence for _, sentence in kept)
     return Documents(documents.name, texts, {**columns, "document": rows})
 
 

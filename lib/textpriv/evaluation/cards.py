@@ -40,13 +40,13 @@ def make_card(mechanism: object, *, seed: int = 0) -> dict[str, Any]:
     from textpriv.data import corpora
 
     documents = corpora.load(CORPUS).sample(COUNT, np.random.default_rng(0))
-    found = evaluate(
+    evaluation = evaluate(
         list(documents.texts),
         mechanism=mechanism,
         labels=list(documents.columns["label"]),
         seed=seed,
     )
-    return found.card() | {"corpus": CORPUS, "seed": seed}
+    return evaluation.card() | {"corpus": CORPUS, "seed": seed}
 
 
 def read_cards(folder: str | Path = FOLDER) -> list[dict[str, Any]]:

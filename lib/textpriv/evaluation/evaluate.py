@@ -1,9 +1,9 @@
 """One call: sanitize, attack, measure what is left, and say it.
 
-found = evaluate(texts, mechanism="custext+", epsilon=2)
-found = evaluate(before, after)                    # pairs of any tool
-found.risks, found.utility, found.examples, found.statement
-found.figure(); found.card(); found.page("report.html")
+result = evaluate(texts, mechanism="custext+", epsilon=2)
+result = evaluate(before, after)                    # pairs of any tool
+result.risks, result.utility, result.examples, result.statement
+result.figure(); result.card(); result.page("report.html")
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ class _Run:
         mechanism, public = self.mechanism, self.public_words
         assert mechanism is not None
         try:
-            found = measured.channel_of(mechanism, None if public is None else public.ids)
+            channel = measured.channel_of(mechanism, None if public is None else public.ids)
         except InvalidInput as error:
             self.missed.append(f"attacks by the mechanism's probabilities ({error})")
             return None
@@ -370,7 +370,7 @@ class _Run:
                 f"an attacker who knows the probabilities of {mechanism.name}, which nobody has "
                 f"worked out: this one knows {measured.knowing(mechanism)}"
             )
-        return found
+        return channel
 
     def link(self) -> None:
         """Attacks on whole texts, each once: nobody can or need tell copies of one apart."""
@@ -407,9 +407,9 @@ class _Run:
         if self.mechanism is None:
             if "pairs" in self.attacks:
                 taught = self._taught()
-                found = measured.pair_risks(self.before, self.after, taught)
-                self.risks += found
-                if len(found) < 2:
+                risks = measured.pair_risks(self.before, self.after, taught)
+                self.risks += risks
+                if len(risks) < 2:
                     self.missed.append("word by word (too few texts have as many words as before)")
                 if not taught[0]:
                     self.missed.append(
@@ -426,10 +426,10 @@ class _Run:
         if out:
             self.missed.append(f"words of {out} texts whose length has changed")
         attacks = self._known(wanted)
-        found, guesses = measured.word_risks(private, observed, attacks, tokenizer.words)
-        self.risks += found
-        if found and not out:
-            best = max(found, key=lambda each: each["value"])["attack"]
+        risks, guesses = measured.word_risks(private, observed, attacks, tokenizer.words)
+        self.risks += risks
+        if risks and not out:
+            best = max(risks, key=lambda risk: risk["value"])["attack"]
             guess = private.with_ids(np.where(private.ids == KEPT, KEPT, guesses[best]))
             self.read_back = tokenizer.decode(guess)
             self.readings = readings(
@@ -500,9 +500,9 @@ class _Run:
         self._keep("label told (accuracy)", rate, float(right["clear"].mean()), float(usual))
 
     def _keep(
-        self, measure: str, found: stats.Estimate, clear: float, guessing: float = np.nan
+        self, measure: str, estimate: stats.Estimate, clear: float, guessing: float = np.nan
     ) -> None:
-        row = {"measure": measure, **found.columns(), "clear": clear, "guessing": guessing}
+        row = {"measure": measure, **estimate.columns(), "clear": clear, "guessing": guessing}
         self.utility.append(row)
 
     def result(self) -> Evaluation:
@@ -549,7 +549,7 @@ class _Run:
         words = measured.strongest(risks, "words")
         attacked = None
         if words is not None:
-            rate = stats.Estimate.of(words)
+            rate = stats.Estimate.from_row(words)
             tried = int((risks["finds"] == "words").sum())
             attacked = Attacked(rate, words["attack"], "named {} of 100 words of content", tried)
         middle = sorted(self.before, key=len)[len(self.before) // 2]

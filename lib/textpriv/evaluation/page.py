@@ -31,11 +31,11 @@ TITLES = {
 COLORS = {"words": "#0072b2", "texts": "#d55e00", "authors": "#009e73"}
 
 
-def drawn(found: Evaluation) -> Figure:
+def drawn(evaluation: Evaluation) -> Figure:
     """Each attack with its interval, and what guessing finds."""
     from matplotlib.figure import Figure
 
-    rows = found.risks.iloc[::-1].reset_index(drop=True)
+    rows = evaluation.risks.iloc[::-1].reset_index(drop=True)
     figure = Figure(figsize=(6.2, 1.1 + 0.34 * len(rows)), layout="constrained")
     axes = figure.subplots()
     for finds, part in rows.groupby("finds"):
@@ -58,25 +58,25 @@ def drawn(found: Evaluation) -> Figure:
     return figure
 
 
-def written(found: Evaluation, path: str | Path | None = None) -> str:
+def written(evaluation: Evaluation, path: str | Path | None = None) -> str:
     """The page as HTML; written to a file where one is named."""
-    page = _template("page.html").render(found=found, body=fragment(found))
+    page = _template("page.html").render(evaluation=evaluation, body=fragment(evaluation))
     if path is not None:
         write_atomic(Path(path), page.encode())
     return page
 
 
-def fragment(found: Evaluation) -> str:
+def fragment(evaluation: Evaluation) -> str:
     """The inside of the page: for a notebook's cell, too."""
     return _template("evaluation.html").render(
-        found=found,
-        picture=_svg(found),
-        strongest={finds: found.strongest(finds) for finds in SAID},
+        evaluation=evaluation,
+        picture=_svg(evaluation),
+        strongest={finds: evaluation.strongest(finds) for finds in SAID},
         said=SAID,
         titles=TITLES,
         described="; ".join(  # for those who cannot see the picture
             f"{row.attack}: {row.value:.0%}, guessing {row.chance:.0%}"
-            for row in found.risks.itertuples()
+            for row in evaluation.risks.itertuples()
         ),
     )
 
@@ -86,11 +86,11 @@ def marked(reading: Reading) -> str:
     return _template("reading.html").render(reading=reading)
 
 
-def _svg(found: Evaluation) -> str:
-    if found.risks.empty:
+def _svg(evaluation: Evaluation) -> str:
+    if evaluation.risks.empty:
         return ""
     out = io.StringIO()
-    drawn(found).savefig(out, format="svg", metadata={"Date": None})
+    drawn(evaluation).savefig(out, format="svg", metadata={"Date": None})
     return out.getvalue()[out.getvalue().index("<svg") :]
 
 

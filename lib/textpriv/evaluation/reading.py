@@ -118,10 +118,10 @@ class Reader:
         guess = observed.corpus.ids.copy()
         if hidden.any():
             guess[observed.targets] = attack.guess(observed, top=1).words[:, 0]
-        (found,) = readings(
+        (reading,) = readings(
             self.tokenizer, [text], private, observed, private.with_ids(guess), attack.name
         )
-        return found
+        return reading
 
     def _made(self, name: str) -> Mechanism:
         made = sanitizer(name, epsilon=1.0, words=self.words).mechanism

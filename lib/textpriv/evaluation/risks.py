@@ -161,8 +161,8 @@ def of_equal_length(linker: Linker, tokenizer: Tokenizer) -> Linker:
 
     def scores(originals: Sequence[str], sanitized: Sequence[str]) -> FloatArray:
         read, written = lengths_of(tokenizer, originals, sanitized)
-        found = np.asarray(linker.scores(originals, sanitized), dtype=np.float64)
-        return np.where(written[:, None] == read, found, found - _FAR)
+        fits = np.asarray(linker.scores(originals, sanitized), dtype=np.float64)
+        return np.where(written[:, None] == read, fits, fits - _FAR)
 
     return linker._replace(knows=f"{linker.knows}, the number of words", scores=scores)
 
@@ -207,14 +207,14 @@ def text_risks(
     candidates, risks, shown = [originals[row] for row in order], [], []
     level = 1 - (1 - stats.CONFIDENCE) / max(1, len(linkers))  # all bounds hold together
     for name, each in linkers.items():
-        found = np.asarray(each.scores(list(candidates), list(sanitized)), dtype=np.float64)
-        if found.shape != (len(sanitized), len(originals)):
+        shuffled = np.asarray(each.scores(list(candidates), list(sanitized)), dtype=np.float64)
+        if shuffled.shape != (len(sanitized), len(originals)):
             raise InvalidInput(
-                f"{name}: gave scores of shape {found.shape}, expected "
+                f"{name}: gave scores of shape {shuffled.shape}, expected "
                 f"{(len(sanitized), len(originals))}"
             )
-        scores = np.empty_like(found)
-        scores[:, order] = found
+        scores = np.empty_like(shuffled)
+        scores[:, order] = shuffled
         rate = linkage.linked(scores)
         risks.append(_risk("texts", each.label, each.knows, rate, 1 / len(originals)))
         if each.alone and len(originals) >= linkage.FEWEST:
@@ -245,12 +245,12 @@ def pair_risks(
     by_chance = _still_there(originals, [*sanitized[1:], *sanitized[:1]])[0].mean()
     copies = _copies(originals)  # which are no further evidence
     anywhere = stats.clustered_share(there, copies[text])
-    found = [_risk("words", ANYWHERE, "nothing", anywhere, float(by_chance))]
-    pairs = WordPairs.of([*originals, *taught[0]], [*sanitized, *taught[1]])
+    risks = [_risk("words", ANYWHERE, "nothing", anywhere, float(by_chance))]
+    pairs = WordPairs.from_texts([*originals, *taught[0]], [*sanitized, *taught[1]])
     own = pairs.document < len(originals)
     level, content = len(np.unique(pairs.document[own])), pairs.content & own
     if level < max(2, len(originals) / 10) or not content.any():
-        return found
+        return risks
     document = copies[pairs.document[content]]
 
     def rate(guesses: IntArray) -> Estimate:
@@ -260,7 +260,7 @@ def pair_risks(
     public = f", {len(taught[0]):,} public ones too" if taught[0] else ""
     knows, chance = f"other texts before and after{public}", rate(pairs.most_frequent()).value
     return [
-        *found,
+        *risks,
         _risk("words", f"{AS_THEY_ARE}{part}", "nothing", rate(pairs.output), chance),
         _risk("words", f"learned from pairs{part}", knows, rate(pairs.learned()), chance),
     ]
@@ -549,7 +549,7 @@ def strongest(risks: pd.DataFrame, finds: str) -> pd.Series[Any] | None:
     rows = risks[risks["finds"] == finds]
     if rows.empty:
         return None
-    who, rate = f1.strongest({number: Estimate.of(row) for number, row in rows.iterrows()})
+    who, rate = f1.strongest({number: Estimate.from_row(row) for number, row in rows.iterrows()})
     best = rows.loc[who].copy()
     best["low"], best["high"] = rate.low, rate.high
     return best

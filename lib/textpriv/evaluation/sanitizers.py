@@ -67,16 +67,18 @@ class Sanitizer:
         given = texts_of(texts)
         return self.checked(self.function(given, rng), len(given))
 
-    def checked(self, made: object, count: int) -> list[str]:
+    def checked(self, output: object, count: int) -> list[str]:
         """What the function put out for so many texts, or InvalidInput."""
-        if isinstance(made, str) or not isinstance(made, Iterable):
-            raise InvalidInput(f"{self.name}: put out {described(made)}, expected a list of texts")
-        found = list(made)
-        if len(found) != count:
-            raise InvalidInput(f"{self.name}: put out {len(found)} texts for {count}")
-        if wrong := [each for each in found if not isinstance(each, str)]:
+        if isinstance(output, str) or not isinstance(output, Iterable):
+            raise InvalidInput(
+                f"{self.name}: put out {described(output)}, expected a list of texts"
+            )
+        texts = list(output)
+        if len(texts) != count:
+            raise InvalidInput(f"{self.name}: put out {len(texts)} texts for {count}")
+        if wrong := [text for text in texts if not isinstance(text, str)]:
             raise InvalidInput(f"{self.name}: put out {described(wrong[0])}, expected a string")
-        return found
+        return texts
 
     @property
     def setting(self) -> str:
@@ -215,8 +217,8 @@ def load(place: str) -> Any:
     if not colon or not name:
         raise InvalidInput(f"got {place!r}, expected module:Name or file.py:Name")
     try:
-        found = include(module) if module.endswith(".py") else importlib.import_module(module)
-        return getattr(found, name)
+        imported = include(module) if module.endswith(".py") else importlib.import_module(module)
+        return getattr(imported, name)
     except (ImportError, AttributeError) as error:
         raise InvalidInput(f"{place}: {error}; expected module:Name or file.py:Name") from error
 

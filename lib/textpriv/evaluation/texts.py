@@ -43,14 +43,14 @@ def texts_of(
             f"{what}: got one string that is no file, {source!r:.60}; give a list, [text], or the "
             "path of a file that exists"
         )
-    found = check_texts(source, what=what)
-    if not found:
+    texts = check_texts(source, what=what)
+    if not texts:
         raise InvalidInput(f"{what}: got none, expected at least one text")
-    if (size := sum(map(len, found))) > LONGEST:
+    if (size := sum(map(len, texts))) > LONGEST:
         raise InvalidInput(
             f"{what}: got {size:,} characters, expected at most {LONGEST:,}; take a sample"
         )
-    return found
+    return texts
 
 
 def pairs_of(original: object, sanitized: object, *, column: str) -> tuple[list[str], list[str]]:

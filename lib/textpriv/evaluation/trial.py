@@ -158,8 +158,8 @@ def _all(name: str, checks: Mapping[str, Callable[..., str]], *given: Any) -> Ch
                 result, says = "passed", check(*given)
         except _NotRun as reason:
             result, says = "not run", str(reason)
-        except AssertionError as found:
-            result, says = "failed", str(found)
+        except AssertionError as failure:
+            result, says = "failed", str(failure)
         except Exception as error:  # whatever a stranger's code raises is what the row says
             result, says = "failed", f"raises {type(error).__name__}: {error}"
         rows.append({"check": title, "result": result, "says": says})
@@ -170,18 +170,18 @@ def _all(name: str, checks: Mapping[str, Callable[..., str]], *given: Any) -> Ch
 
 
 def _counts(made: Sanitizer, rng: np.random.Generator) -> str:
-    found = made.sanitize(SENTENCES)
+    sanitized = made.sanitize(SENTENCES)
     assert made.sanitize(list(SENTENCES[:1])), "nothing came out for one text"
-    return f"{len(found)} texts in, {len(found)} out"
+    return f"{len(sanitized)} texts in, {len(sanitized)} out"
 
 
 def _empty(made: Sanitizer, rng: np.random.Generator) -> str:
     for text in ("", " ", "\n"):
         try:
-            found = made.function([text, SENTENCES[0]], None)
+            sanitized = made.function([text, SENTENCES[0]], None)
         except InvalidInput as error:
             return f"refused with a clear error: {error}"
-        made.checked(found, 2)
+        made.checked(sanitized, 2)
     return "an empty text is passed through"
 
 
@@ -214,9 +214,9 @@ def _canaries(made: Sanitizer, rng: np.random.Generator) -> str:
     if made.policy and made.policy.kept:
         raise _NotRun(f"the token policy passes in clear: {', '.join(made.policy.kept)}")
     texts = [f"My name is {CANARIES[0]} and my number is {CANARIES[1]} in Paris."] * COPIES
-    found = made.sanitize(texts)
-    leaked = {each: sum(each in text.lower() for text in found) for each in CANARIES}
-    worst = max(leaked, key=lambda each: leaked[each])
+    sanitized = made.sanitize(texts)
+    leaked = {canary: sum(canary in text.lower() for text in sanitized) for canary in CANARIES}
+    worst = max(leaked, key=lambda canary: leaked[canary])
     assert not leaked[worst], (
         f"a {'word' if worst == CANARIES[0] else 'number'} that no vocabulary has came out as it "
         f"is in {leaked[worst]} of {COPIES} outputs: names and numbers leak in clear"

@@ -158,7 +158,9 @@ def index_trade_off(scores: pd.DataFrame) -> Figure:
 
 def paper_points() -> pd.DataFrame:
     """The paper's N_w: epsilon, search, kept."""
-    stated = [(str(claim.measurement), claim.value) for claim in claims.of("02_ann_vs_exact")]
+    stated = [
+        (str(claim.measurement), claim.value) for claim in claims.for_notebook("02_ann_vs_exact")
+    ]
     rows = [(*name.split(".")[2:], value) for name, value in stated if name.startswith("nw.")]
     points = pd.DataFrame(rows, columns=["epsilon", "search", "kept"]).dropna()
     return points.assign(epsilon=points["epsilon"].str.removeprefix("eps").astype(float))

@@ -139,8 +139,8 @@ class Task:
 
         key = canonical_json([self.make.__name__, list(self.arguments), code])
         folder = assets.derived("audit", key=key, build=build)
-        found = json.loads((folder / "value.json").read_text())
-        return Done(found["value"], found["seconds"], not made)
+        stored = json.loads((folder / "value.json").read_text())
+        return Done(stored["value"], stored["seconds"], not made)
 
 
 def code_digest() -> str:
@@ -159,47 +159,47 @@ def code_digest() -> str:
 
 def tasks(parts: Iterable[str], *, draws: int, seed: int) -> list[Task]:
     """The tasks of some parts, those that take longest first within each."""
-    found: list[Task] = []
+    queue: list[Task] = []
     for part in parts:
         if part == "exact":
-            found += [Task(part, f"{name}, eps {epsilon:g}", exact, (name, epsilon, seed))
+            queue += [Task(part, f"{name}, eps {epsilon:g}", exact, (name, epsilon, seed))
                       for name, epsilon in (*EXACT, *unlisted())]  # fmt: skip
-            found += [Task(part, f"{name}, eps {epsilon:g}, stronger reading", exact,
+            queue += [Task(part, f"{name}, eps {epsilon:g}, stronger reading", exact,
                            (name, epsilon, seed, True))
                       for name, epsilon in overstated()]  # fmt: skip
-            found += [Task(part, name, toy, (name, seed)) for name in TOYS]
-            found += [Task(part, f"{name}, eps {epsilon:g}, from inside", inside,
+            queue += [Task(part, name, toy, (name, seed)) for name in TOYS]
+            queue += [Task(part, f"{name}, eps {epsilon:g}, from inside", inside,
                            (name, epsilon, seed)) for name, epsilon in INSIDE]  # fmt: skip
         elif part == "tight":
-            found += [Task(part, f"{name}, eps {epsilon:g}", tight, (name, epsilon))
+            queue += [Task(part, f"{name}, eps {epsilon:g}", tight, (name, epsilon))
                       for name, epsilon in (*TIGHT, *unlisted(claimed=True))]  # fmt: skip
         elif part == "certified":
-            found += [Task(part, f"{name}, {word} / {other}", certified,
+            queue += [Task(part, f"{name}, {word} / {other}", certified,
                            (name, word, other, CERTIFIED[name], seed))
                       for name in CERTIFIED for word, other in PAIRS]  # fmt: skip
         elif part == "sampled":
-            found += [Task(part, f"truncated-laplace, width {width}", laplace,
+            queue += [Task(part, f"truncated-laplace, width {width}", laplace,
                            (width, draws, seed)) for width in (1, 3)]  # fmt: skip
-            found += [
+            queue += [
                 Task(part, f"{setting.title}, word {word}", counts, (number, word, draws, seed))
                 for number, setting in enumerate(SETTINGS)
                 for word in prepared(setting)[1].tolist()
             ]
-            found += [
+            queue += [
                 Task(part, f"{setting.title}, its noise", noise_length,
                      (number, min(draws, WORKING_DRAWS), seed))
                 for number, setting in enumerate(WORKING)
             ]  # fmt: skip
         else:
             raise InvalidInput(f"part: got {part!r}, expected one of {PARTS}")
-    return found
+    return queue
 
 
-def audits_of(found: Mapping[Task, Any]) -> list[Audit]:
+def audits_of(results: Mapping[Task, Any]) -> list[Audit]:
     """The audits that the results of tasks are, or together make, in the order of the tasks."""
     whole = (exact, toy, inside, laplace, noise_length)
-    audits = [audit_of(value) for task, value in found.items() if task.make in whole]
-    drawn = {task.arguments[:2]: value for task, value in found.items() if task.make is counts}
+    audits = [audit_of(value) for task, value in results.items() if task.make in whole]
+    drawn = {task.arguments[:2]: value for task, value in results.items() if task.make is counts}
     for number in sorted({number for number, _ in drawn}):
         mechanism, words = prepared(SETTINGS[number])
         halves = np.array([drawn[number, word] for word in words.tolist()], dtype=np.int64)
@@ -213,7 +213,7 @@ def audits_of(found: Mapping[Task, Any]) -> list[Audit]:
         )
     return [
         *audits,
-        *breaches(row for task, rows in found.items() if task.make is certified for row in rows),
+        *breaches(row for task, rows in results.items() if task.make is certified for row in rows),
     ]
 
 
@@ -305,8 +305,8 @@ def toy(name: str, seed: int) -> dict[str, Any]:
     """What can be enumerated: every pair of the 1,000 most frequent words, or a toy."""
     table, rng = _table(LARGE), stream(seed, "audit", name)
     if name in ("santext", "tem"):
-        some = table.subset(np.arange(min(1000, len(table))))
-        return plain(audit_exactly((SanText if name == "santext" else TEM)(some, epsilon=3.0)))
+        frequent = table.subset(np.arange(min(1000, len(table))))
+        return plain(audit_exactly((SanText if name == "santext" else TEM)(frequent, epsilon=3.0)))
     if name == "2-random":
         return plain(audit_map(LossyMap.random(len(table), 2, rng)))
     if name in ("stencil", "punctuated-stencil"):
@@ -377,8 +377,8 @@ def certified(
     mechanism = over_table(name, 1.0)
     assert isinstance(mechanism, Madlib)
     rng = stream(seed, "audit", "certified", name, word, other)
-    found = certified_losses(mechanism, word, other, epsilons, rng)
-    return [{"mechanism": name, "word": word, "other": other, **plain(each)} for each in found]
+    losses = certified_losses(mechanism, word, other, epsilons, rng)
+    return [{"mechanism": name, "word": word, "other": other, **plain(loss)} for loss in losses]
 
 
 def breaches(rows: Iterable[Mapping[str, Any]]) -> list[Audit]:
@@ -473,8 +473,8 @@ def working(setting: Setting) -> tuple[Mechanism, IntArray]:
     Its epsilon is the one at which the noise, followed by the nearest word, changes half of them.
     """
     table = _table(LARGE if setting.dimension == 300 else SMALL)
-    some = table.subset(np.linspace(0, len(table) - 1, setting.words).astype(np.int64))
-    mechanism = setting.make(some, ExactSearch(some.vectors))
+    sample = table.subset(np.linspace(0, len(table) - 1, setting.words).astype(np.int64))
+    mechanism = setting.make(sample, ExactSearch(sample.vectors))
     inputs = np.linspace(0, setting.words - 1, WORKING_INPUTS).astype(np.int64)
     noise = mechanism.madlib if isinstance(mechanism, AfterNoise) else mechanism
     rng = stream(0, "audit", "working epsilon", setting.title)

@@ -36,7 +36,7 @@ from textpriv.experiments.dp_prompt import (
 from textpriv.experiments.equal_utility import LEFT_OUT
 from textpriv.models import Encoder, similarity
 from textpriv.report.difference import Finding
-from textpriv.report.figures import called, label
+from textpriv.report.figures import called, label, listing
 from textpriv.report.run import Run
 from textpriv.stats import CONFIDENCE, Estimate, Influence, clustered_mean, combined
 
@@ -56,7 +56,10 @@ def strongest_of(table: pd.DataFrame) -> pd.DataFrame:
     """
     keys, rows = ["mechanism", "setting", "level", "target"], []
     for key, part in table.groupby(keys, sort=False):
-        ran = {f"{row['attacker']} {row['access']}": Estimate.of(row) for _, row in part.iterrows()}
+        ran = {
+            f"{row['attacker']} {row['access']}": Estimate.from_row(row)
+            for _, row in part.iterrows()
+        }
         by, greatest = strongest(ran)
         named = dict(zip(keys, key, strict=True)) | {"attacker": STRONGEST, "access": ANY}
         rows.append({**named, **greatest.columns(), "by": by, "tried": len(ran)})
@@ -64,7 +67,7 @@ def strongest_of(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def hidden(table: pd.DataFrame, most: float) -> str:
-    """What is left of the sentiment where the author is surely hidden, as a title.
+    """What is left of the sentiment where no attacker finds the author, as a title.
 
     Of rows of `strongest_of`. Hidden means that the strongest attacker's F1 is at most `most`, by
     the upper end of its interval. The best of several settings is too good on average, which makes
@@ -76,12 +79,12 @@ def hidden(table: pd.DataFrame, most: float) -> str:
     )
     clean = sentiment.loc[CLEAN, "value"].item()
     is_hidden = (author["high"] <= most).reindex(sentiment.index, fill_value=False)
-    left, where = sentiment.loc[is_hidden, "value"], f"hides the author (F1 at most {most:g})"
+    left, risk = sentiment.loc[is_hidden, "value"], f"F1 at most {most:g}"
     if left.empty:
-        return f"No setting surely {where}; the sentiment F1 of clean text is {clean:.2f}"
+        return f"No setting is shown to hide the author ({risk}); clean sentiment F1: {clean:.2f}"
     mechanism, setting = left.idxmax()
     best = f"sentiment F1 is {left.max():.2f} at best ({label(mechanism)}, {shown(setting)}"
-    return f"Where a mechanism surely {where},\n{best}; clean: {clean:.2f})"
+    return f"Where none of the attackers finds the author ({risk}),\n{best}; clean: {clean:.2f})"
 
 
 def compared(
@@ -100,8 +103,8 @@ def compared(
         alone = run.difference(first.format(*fields), second.format(*fields))
         low = alone.value - wider * (alone.value - alone.low)
         high = alone.value + wider * (alone.high - alone.value)
-        found = replace(alone, low=low, high=high, p=min(1.0, tests * alone.p))
-        rows[" ".join(map(str, fields))] = {**vars(found), "verdict": found.verdict}
+        corrected = replace(alone, low=low, high=high, p=min(1.0, tests * alone.p))
+        rows[" ".join(map(str, fields))] = {**vars(corrected), "verdict": corrected.verdict}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
@@ -155,7 +158,7 @@ def at_equal_risk(
     rows = []
     for mechanism, part in chosen.groupby("mechanism", sort=False):
         is_cold = mechanism.startswith(PROMPTED)  # a high temperature is private, a low epsilon
-        by_level = {target: each.set_index("level") for target, each in part.groupby("target")}
+        by_level = {target: group.set_index("level") for target, group in part.groupby("target")}
         author = by_level["author"].sort_index(ascending=not is_cold)
         sentiment = by_level["sentiment"].loc[author.index]
         risk, wider = author["value"].to_numpy(), bonferroni(int(part["tried"].max()))
@@ -167,13 +170,13 @@ def at_equal_risk(
             influence = _influence_at(wanted, author[both], sentiment[both])
             reach = wider * float(norm.ppf((1 + CONFIDENCE) / 2)) * influence.error
             at_level, read = (
-                float(np.interp(wanted, risk[both], each[both]))
-                for each in (author.index.to_numpy(), sentiment["value"].to_numpy())
+                float(np.interp(wanted, risk[both], values[both]))
+                for values in (author.index.to_numpy(), sentiment["value"].to_numpy())
             )
-            found = {"mechanism": mechanism, "risk": wanted, "level": at_level, "value": read}
-            found |= {"low": max(0.0, read - reach), "high": min(1.0, read + reach)}
+            row = {"mechanism": mechanism, "risk": wanted, "level": at_level, "value": read}
+            row |= {"low": max(0.0, read - reach), "high": min(1.0, read + reach)}
             by = " or ".join(dict.fromkeys(author["by"].iloc[both]))
-            rows.append({**found, "by": by, "influence": influence})
+            rows.append({**row, "by": by, "influence": influence})
     columns = ["mechanism", "risk", "level", "value", "low", "high", "by", "influence"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -212,9 +215,10 @@ def against_scissors(
     value = apart["value"]
     least, most = (f"{value[c]:+.2f} ({c})" for c in (value.idxmin(), value.idxmax()))
     text = f"Sentiment F1 minus that of words left out is {least} to {most}; {tally(apart)}"
+    favoured = named.loc[apart["verdict"] == "above", "mechanism"].unique()
     title = (
-        f"At equal risk {more} of {len(cases)} comparisons favour a mechanism significantly,\n"
-        f"{less} the words left out"
+        f"At equal risk {more} of {len(cases)} comparisons favour a mechanism\n"
+        f"significantly{f' ({listing(favoured)})' if more else ''}, {less} the words left out"
         if more or less
         else "At equal risk no mechanism is told apart from leaving words out at random"
     )
@@ -308,15 +312,15 @@ def summaries(
 
 def _rows(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """A table with all columns even where it has no row."""
-    found, columns = list(rows), [*ATTACK, "setting", "value", "low", "high"]
-    return pd.DataFrame(found) if found else pd.DataFrame(columns=columns)
+    records, columns = list(rows), [*ATTACK, "setting", "value", "low", "high"]
+    return pd.DataFrame(records) if records else pd.DataFrame(columns=columns)
 
 
 def _by_level(table: pd.DataFrame) -> Iterator[tuple[dict[str, str], list[Estimate]]]:
     """Every attack on every mechanism, with its F1 in the order of epsilon or temperature."""
     for key, part in table.groupby(ATTACK, sort=False):
         ordered = part.sort_values("level").to_dict("records")
-        yield dict(zip(ATTACK, key, strict=True)), [Estimate.of(row) for row in ordered]
+        yield dict(zip(ATTACK, key, strict=True)), [Estimate.from_row(row) for row in ordered]
 
 
 def _relative_fall(first: Estimate, last: Estimate) -> Estimate:
@@ -336,7 +340,7 @@ def _top_k_gains(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
         named = {key: row[key] for key in ["mechanism", *same]}
         at = tuple(row[key] for key in same)
         if row["mechanism"].startswith(f"{PROMPTED}-top-k") and at in uncut.index:
-            both = [Estimate.of(row), Estimate.of(uncut.loc[at])]
+            both = [Estimate.from_row(row), Estimate.from_row(uncut.loc[at])]
             yield named | combined([1, -1], both, bounds=(-1.0, 1.0)).columns()
 
 
@@ -360,7 +364,7 @@ def word_level_gains(table: pd.DataFrame, attacker: str) -> tuple[pd.DataFrame, 
         within = wide[both].dropna().index.tolist() if {*both} <= {*wide} else []
         if within:
             weights = [sign / len(within) for sign in (1, -1) for _ in within]
-            ends = [Estimate.of(at.loc[each, risk]) for each in both for risk in within]
+            ends = [Estimate.from_row(at.loc[each, risk]) for each in both for risk in within]
             gain = combined(weights, ends, bounds=(-1.0, 1.0))
             gains.append({"mechanism": name + LARGE, **attack, **gain.columns()})
     words = wide[[name for name in BY_WORD if name in wide]].dropna()
@@ -396,6 +400,6 @@ def alike(encoder: Encoder, outputs: Sequence[Output], documents: IntArray) -> p
             if columns is other:
                 # Each document is in two pairs, and takes both with it, as in the jackknife.
                 values = values + np.roll(values, 1) - values.mean()
-            found = clustered_mean(values, documents, bounds=(-1.0, 1.0), sample=DOCUMENTS)
-            rows.append({**columns, "measure": measure, **found.columns()})
+            mean = clustered_mean(values, documents, bounds=(-1.0, 1.0), sample=DOCUMENTS)
+            rows.append({**columns, "measure": measure, **mean.columns()})
     return pd.DataFrame(rows)

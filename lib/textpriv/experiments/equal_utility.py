@@ -402,10 +402,10 @@ def at_equal_utility(drawn: Drawn) -> pd.DataFrame:
                 continue
             for number, level in enumerate(np.quantile([low, high], QUARTERS)):
                 curves = (read_at(worth[:, at], drawn.risk[:, at], level) for at in (one, other))
-                if found := _apart(*curves):
+                if difference := _apart(*curves):
                     names = {"utility": utility, "quarter": number + 1, "level": level}
                     names |= {"first": first, "second": second, "n": drawn.counts[utility]}
-                    rows.append(names | found)
+                    rows.append(names | difference)
     return _corrected(rows, ["utility", "quarter", "level"])
 
 
@@ -422,9 +422,9 @@ def at_equal_risk(drawn: Drawn, risks: Sequence[float]) -> pd.DataFrame:
             for name, at in drawn.mechanisms.items()
         }
         for first, second in combinations(curves, 2):
-            if found := _apart(curves[first], curves[second]):
+            if difference := _apart(curves[first], curves[second]):
                 names = {"risk": risk, "first": first, "second": second}
-                rows.append(names | {"n": drawn.counts["accuracy"]} | found)
+                rows.append(names | {"n": drawn.counts["accuracy"]} | difference)
     return _corrected(rows, ["risk"])
 
 
@@ -519,6 +519,6 @@ def strongest(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
     """
     rows = []
     for _, group in table.groupby([*keys], sort=False):
-        who, rate = f1.strongest({at: stats.Estimate.of(row) for at, row in group.iterrows()})
+        who, rate = f1.strongest({at: stats.Estimate.from_row(row) for at, row in group.iterrows()})
         rows.append(group.loc[who].to_dict() | {"low": rate.low, "high": rate.high})
     return pd.DataFrame(rows, columns=table.columns).astype(table.dtypes)

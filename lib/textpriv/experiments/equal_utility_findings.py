@@ -165,8 +165,11 @@ def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
         most = max(("less", "more"), key=lambda outcome: len(named[outcome]))
         every = sum(map(len, named.values()))
         titles.append((utility, most, f"under {len(named[most])} of {every}"))
-        told = [f"{words[each]} under {listing(named[each])}" for each in words if named[each]]
-        told = told or ["fewer or more under none"]
+        told = [
+            f"{words[each]} under {listing(named[each])}"
+            for each in words
+            if named[each] or each != "either"
+        ]
         notes = [f"{len(named['undecided'])} undecided"] if named["undecided"] else []
         notes += _throughout(counts, utility, most, words[most])
         also = f" ({'; '.join(notes)})" if notes else ""
@@ -195,7 +198,7 @@ def _throughout(counts: pd.DataFrame, utility: str, outcome: str, word: str) -> 
     always = int((at_some[outcome] == at_some.sum(axis=1)).sum())
     if always == len(at_some):
         return []
-    return [f"{word} at all {wide.sum(axis=1).max():.0f} levels under {always}"]
+    return [f"{word} at every level compared under {always}"]
 
 
 def said_of_gain(gains: pd.DataFrame) -> str:
@@ -225,13 +228,13 @@ def _points(row: pd.Series[Any]) -> str:
 
 
 @drawing
-def risk(found: pd.DataFrame, clear: float, bare: Mapping[str, float], title: str) -> Figure:
+def risk(risks: pd.DataFrame, clear: float, bare: Mapping[str, float], title: str) -> Figure:
     """Success of the strongest attack that was run against what is left, by either utility.
 
     `clear` is the accuracy on clear text, `bare` both utilities where no content word is sent.
     """
     fig, axes = plt.subplots(1, 2, figsize=(PAGE, 4.4), sharey=True)
-    best = strongest(found.reset_index(drop=True), "mechanism", "epsilon")
+    best = strongest(risks.reset_index(drop=True), "mechanism", "epsilon")
     axis = {"accuracy": "accuracy of sentiment", "meaning": "meaning (cosine)"}
     for ax, (utility, what) in zip(axes, axis.items(), strict=True):
         order = best["mechanism"].isin(SHOWN).sort_values(ascending=False, kind="stable").index
@@ -272,12 +275,12 @@ def readable(at_accuracy: pd.DataFrame) -> str:
     )
 
 
-def _widest_interval(ax: Axes, found: pd.DataFrame, utility: str) -> None:
+def _widest_interval(ax: Axes, points: pd.DataFrame, utility: str) -> None:
     """One cross in a corner for all points: their intervals are nearly equal and would overlap."""
     columns = [utility, f"{utility}_low", f"{utility}_high"]
-    worth = found[columns].set_axis(["value", "low", "high"], axis=1)
-    across, along = (float(np.max(reach(each))) for each in (worth, found))  # the wider sides
-    x, y = found[utility].max() - 2 * across, found["value"].min() + along
+    worth = points[columns].set_axis(["value", "low", "high"], axis=1)
+    across, along = (float(np.max(reach(table))) for table in (worth, points))  # the wider sides
+    x, y = points[utility].max() - 2 * across, points["value"].min() + along
     ax.errorbar(x, y, along, across, fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
     note = "widest 95% interval"
     ax.annotate(note, (x, y + along), (0, 4), textcoords="offset points", ha="center", fontsize=7)

@@ -352,9 +352,9 @@ class InRows(Attack):
         self, observed: Observed, targets: IntArray | None = None, *, top: int = 5
     ) -> Guesses:
         rows = Observed(self.noise.in_rows(observed.corpus), observed.sanitized)
-        found = self.attack.guess(rows, targets, top=top)
-        words = np.where(found.words == NONE, NONE, self.noise.inputs[found.words])
-        return Guesses(words, found.scores)
+        guesses = self.attack.guess(rows, targets, top=top)
+        words = np.where(guesses.words == NONE, NONE, self.noise.inputs[guesses.words])
+        return Guesses(words, guesses.scores)
 
 
 def noise_decoder(noise: TokenNoise, vocabulary: Vocabulary) -> NoisyChannel:

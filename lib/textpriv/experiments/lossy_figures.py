@@ -35,7 +35,7 @@ def published() -> pd.DataFrame:
     """
     rows = [
         (*(claim.measurement or "").split(".")[1:], claim.value)
-        for claim in claims.of("03_lossy_and_stencil")
+        for claim in claims.for_notebook("03_lossy_and_stencil")
         if re.fullmatch(r"oracle\.[^. ]+\.[^. ]+\.(mrr|pr5)", claim.measurement or "")
     ]
     return pd.DataFrame(rows, columns=["kind", "corpus", "measure", "value"])
@@ -52,13 +52,13 @@ def accuracy(probed: pd.DataFrame, tuned: pd.DataFrame, title: str) -> Figure:
     for ax, (corpus, part) in zip(axes[0], probed.groupby("corpus", sort=False), strict=True):
         fitted = tuned[tuned["corpus"] == corpus]
         place = _name_rows(ax, shown)
-        for found, size, side in ((part, 4.5, 1), (fitted, 8.0, -1)):
-            for row in found[found["label"].isin(place)].itertuples():
+        for table, size, side in ((part, 4.5, 1), (fitted, 8.0, -1)):
+            for row in table[table["label"].isin(place)].itertuples():
                 shift = 0.2 * side * (row.label in set(fitted["label"]))
                 shift += 0.1 if row.scenario == "all" else -0.1
                 look = style(row.kind) | (HOLLOW if row.scenario == "test" else {})
                 dot(ax, row, place[row.label] + shift, ms=size, lw=1, **look)
-            plain = found.query("kind == 'plain' and scenario == 'all'")
+            plain = table.query("kind == 'plain' and scenario == 'all'")
             known = {"color": style("plain")["color"], "label": label("plain")}
             for value in plain["value"]:
                 ax.axvline(value, lw=1.4 - 0.6 * side, zorder=1, **known)
@@ -94,8 +94,8 @@ def attackers(table: pd.DataFrame, window: int, title: str) -> Figure:
             for name, line in shown.groupby("attack", sort=False):
                 look = {**style(name), "label": label(name), **LOOKS.get(name, {"lw": 1.2})}
                 band(ax, line, "sigma", **look)
-            found = f"{corpus_label(corpus)} ({_n(shown, 'tokens')})"
-            ax.set_title(f"{label(kind)}\n{found}", fontsize=8.5)
+            subtitle = f"{corpus_label(corpus)} ({_n(shown, 'tokens')})"
+            ax.set_title(f"{label(kind)}\n{subtitle}", fontsize=8.5)
             ax.set_ylim(-0.02, 1.02)
         row[0].set(ylabel="tokens among five guesses")
         percent(row[0].yaxis)
@@ -156,9 +156,9 @@ def _name_rows(ax: Axes, settings: pd.DataFrame) -> dict[str, int]:
     return place
 
 
-def _n(found: pd.DataFrame, what: str) -> str:
+def _n(table: pd.DataFrame, what: str) -> str:
     """How many observations every point rests on."""
-    least, most = (0, 0) if found.empty else (int(found["n"].min()), int(found["n"].max()))
+    least, most = (0, 0) if table.empty else (int(table["n"].min()), int(table["n"].max()))
     return f"n = {most:,} {what}" if least == most else f"n = {least:,} to {most:,} {what}"
 
 

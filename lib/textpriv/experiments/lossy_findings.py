@@ -191,8 +191,8 @@ def sigma_window(run: Run, corpus: str, sizes: Sizes) -> str:
 def grid(table: pd.DataFrame) -> str:
     """The extremes of two attacks on the punctuated stencil, over all sigmas, windows."""
     five = table[(table["kind"] == "punctuated-stencil") & (table["top"] == 5)]
-    found = five.groupby("attack")["value"].agg(["min", "max"])
-    most, least = found.loc[SKIP, "max"], found.loc[RIDGE, "min"]
+    extremes = five.groupby("attack")["value"].agg(["min", "max"])
+    most, least = extremes.loc[SKIP, "max"], extremes.loc[RIDGE, "min"]
     return (
         f"Punctuated: nearest tokens find at most {most:.0%}, solving the map at least {least:.0%}"
     )

@@ -59,7 +59,7 @@ def answers(
     }
 
 
-def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
+def accuracies(row_lists: Iterable[Iterable[Row]]) -> pd.DataFrame:
     """Accuracy over all draws and splits: a row per corpus, setting and scenario.
 
     Columns: corpus, label, kind, window, sigma, eta, scenario, the estimate of the accuracy (95% by
@@ -67,7 +67,7 @@ def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
     unchanged (share of pieces that stay, with the error of draws too; with unchanged_low, _high,
     _influence).
     """
-    draws = pd.DataFrame([row for rows in found for row in rows])
+    draws = pd.DataFrame([row for rows in row_lists for row in rows])
     keys, bounds = ["corpus", *Setting("plain").columns(), "scenario"], (0.0, 1.0)
     rows = []
     for key, several in draws.groupby(keys, sort=False):
@@ -83,10 +83,10 @@ def accuracies(found: Iterable[Iterable[Row]]) -> pd.DataFrame:
             accuracy = stats.over_draws(accuracy, means, labels, bounds=bounds)
         row |= accuracy.columns()
         if several["draw"].notna().all():  # which pieces a map exchanges: how many of them stay
-            each = [*several["unchanged"]]
-            kept = stats.combined([1 / len(each)] * len(each), each, bounds=bounds)
+            shares = [*several["unchanged"]]
+            kept = stats.combined([1 / len(shares)] * len(shares), shares, bounds=bounds)
             labels = stats.draw_labels(own, several["draw"])
-            kept = stats.over_draws(kept, [one.value for one in each], labels, bounds=bounds)
+            kept = stats.over_draws(kept, [one.value for one in shares], labels, bounds=bounds)
             row |= {"unchanged": kept.value, "unchanged_low": kept.low}
             row |= {"unchanged_high": kept.high, "unchanged_influence": kept.influence}
         rows.append(row)
@@ -104,23 +104,23 @@ def unchanged(accuracy: pd.DataFrame) -> pd.DataFrame:
 
 
 def oracle_success(
-    text: Text, truth: Corpus, mapper: LossyMap, found: Sequence[oracle.Found], draw: int = 0
+    text: Text, truth: Corpus, mapper: LossyMap, remaining: Sequence[oracle.Found], draw: int = 0
 ) -> list[Row]:
     """What the search has found of documents, `truth`, under one draw; rows for `oracle_rates`."""
-    right, document = oracle.token_success(found, truth, mapper)
+    right, document = oracle.token_success(remaining, truth, mapper)
     measures = {
-        "mrr": (oracle.reciprocal_rank(found, truth), text.cluster),
-        "pr5": (oracle.among_first(found, truth), text.cluster),
-        "edit": (oracle.edit_distances(found, truth), text.cluster),
+        "mrr": (oracle.reciprocal_rank(remaining, truth), text.cluster),
+        "pr5": (oracle.among_first(remaining, truth), text.cluster),
+        "edit": (oracle.edit_distances(remaining, truth), text.cluster),
         "token_success": (right, text.cluster[document]),
     }
     about = {"corpus": text.name, "kind": mapper.name, "draw": draw}
     search = {
-        "texts": len(found),
+        "texts": len(remaining),
         "tokens": len(truth.ids),
         "longest": int(np.diff(truth.offsets).max()),
-        "capped": sum(each.capped > 0 for each in found),
-        "kept": min(each.kept for each in found),
+        "capped": sum(each.capped > 0 for each in remaining),
+        "kept": min(each.kept for each in remaining),
     }
     return [
         {**about, "measure": measure, "found": values.astype(float), "unit": unit, **search}
@@ -135,7 +135,7 @@ def oracle_rates(rows: Sequence[Row]) -> pd.DataFrame:
     with the error of draws), texts, tokens (mean length), capped (texts that met the cap), kept
     (the smallest mass that a step kept).
     """
-    found = []
+    rates = []
     parts = pd.DataFrame(rows).groupby(["corpus", "kind", "measure"], sort=False)
     for (corpus, kind, measure), several in parts:
         most = float(several["longest"].max()) if measure == "edit" else 1.0
@@ -143,8 +143,8 @@ def oracle_rates(rows: Sequence[Row]) -> pd.DataFrame:
         rate = _over_maps(several, corpus, kind, most=most, are_trials=trials)
         about = {"corpus": corpus, "kind": kind, "measure": measure, **rate.columns()}
         search = {**several[["texts", "tokens", "capped"]].sum(), "kept": several["kept"].min()}
-        found.append({**about, **search, "tokens": search["tokens"] / search["texts"]})
-    return pd.DataFrame(found)
+        rates.append({**about, **search, "tokens": search["tokens"] / search["texts"]})
+    return pd.DataFrame(rates)
 
 
 def success(
@@ -159,13 +159,13 @@ def success(
     ]
 
 
-def success_rates(found: Iterable[Iterable[Row]], corpora: Sequence[str]) -> pd.DataFrame:
+def success_rates(row_lists: Iterable[Iterable[Row]], corpora: Sequence[str]) -> pd.DataFrame:
     """Share of tokens that attacks get back, a corpus after the other.
 
     A row for each setting, attack and number of guesses that count (`top`), with the estimate over
     all draws (95% by cluster, with the error of draws of random maps).
     """
-    draws = pd.DataFrame([row for rows in found for row in rows])
+    draws = pd.DataFrame([row for rows in row_lists for row in rows])
     keys = ["corpus", *Setting("plain").columns(), "attack", "top"]
     rows = []
     for key, several in draws.groupby(keys, sort=False):
@@ -225,8 +225,8 @@ def in_sight(
                 "other": (there(text.pieces, shifted), content),
                 "own": (there(seen, text.pieces, once=True), asked),
             }
-            for what, (found, counted) in measured.items():
-                rate = stats.clustered_share(found[counted], text.unit[counted])
+            for what, (matches, counted) in measured.items():
+                rate = stats.clustered_share(matches[counted], text.unit[counted])
                 rows.append({"corpus": corpus, "label": setting.label, "what": what})
                 rows[-1] |= rate.columns()
     return pd.DataFrame(rows)
@@ -250,17 +250,17 @@ def there(tokens: Corpus, among: Corpus, *, once: bool = False) -> BoolArray:
         number = frame.groupby(["document", "token"]).cumcount()
         return frame.assign(number=0 if once else number)
 
-    found = named(tokens).merge(named(among).drop_duplicates(), how="left", indicator=True)
-    return (found["_merge"] == "both").to_numpy()
+    merged = named(tokens).merge(named(among).drop_duplicates(), how="left", indicator=True)
+    return (merged["_merge"] == "both").to_numpy()
 
 
 def _over_maps(
     draws: pd.DataFrame, corpus: str, label: str, *, most: float = 1.0, are_trials: bool
 ) -> stats.Estimate:
     """Mean of what was found under all draws of a map, which all attacks on it share."""
-    found, unit = (np.concatenate([*draws[each]]) for each in ("found", "unit"))
+    values, unit = (np.concatenate([*draws[column]]) for column in ("found", "unit"))
     bounds = (0.0, most)
-    rate = stats.clustered_mean(found, unit, bounds=bounds, sample=corpus, are_trials=are_trials)
+    rate = stats.clustered_mean(values, unit, bounds=bounds, sample=corpus, are_trials=are_trials)
     labels = stats.draw_labels(f"attacked {label}", draws["draw"])
     return stats.over_draws(rate, [each.mean() for each in draws["found"]], labels, bounds=bounds)
 

@@ -152,7 +152,7 @@ def beside_random(
     better = at.loc[at.groupby([*keys[:3], "words"], sort=False)["value"].idxmax()]
     every = pd.concat([at, better.assign(reader=BETTER)])
     own, random = (
-        every.loc[every["words"] == each, [*keys, "name", "n"]] for each in (OWN, REDRAWN)
+        every.loc[every["words"] == words, [*keys, "name", "n"]] for words in (OWN, REDRAWN)
     )
     compared = own.merge(random, on=keys, suffixes=("", "_random"))
     tests = len(READERS) ** 2 * int((compared["reader"] == BETTER).sum())
@@ -161,8 +161,8 @@ def beside_random(
         apart = difference(row["name"], row["name_random"])
         p = min(1.0, apart.p * tests)
         verdict = apart.verdict if p < ALONE else "undecided"
-        found = {"value": apart.value, "low": apart.low, "high": apart.high, "n": row["n"], "p": p}
-        rows.append({each: row[each] for each in keys} | found | {"verdict": verdict})
+        gain = {"value": apart.value, "low": apart.low, "high": apart.high, "n": row["n"], "p": p}
+        rows.append({key: row[key] for key in keys} | gain | {"verdict": verdict})
     return pd.DataFrame(rows)
 
 

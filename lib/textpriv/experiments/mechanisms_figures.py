@@ -83,20 +83,20 @@ def how_far(near: pd.DataFrame, chance: dict[int, float], title: str) -> Figure:
 
 
 @drawing
-def gains(found: pd.DataFrame, near: pd.DataFrame, title: str) -> Figure:
+def gains(differences: pd.DataFrame, near: pd.DataFrame, title: str) -> Figure:
     """Accuracy on a mechanism's own replacements minus that on random words in their places.
 
     Of columns corpus, mechanism, reader (of READERS, or BETTER), value, low, high, n, verdict; a
     row for each mechanism, in the order of its share of near replacements, `near`, with columns
     mechanism and value; a colour and marker for each classifier. What the title counts is filled.
     """
-    order = near[near["mechanism"].isin(found["mechanism"])].sort_values("value")
+    order = near[near["mechanism"].isin(differences["mechanism"])].sort_values("value")
     rows = {name: at for at, name in enumerate(order["mechanism"])}
     size = COLUMN, 2.2 + 0.3 * len(rows)
     fig, axes = plt.subplots(1, 2, figsize=size, sharey=True, sharex=True)
     colors = sns.color_palette("colorblind", len(READERS))
     looks = dict(zip(READERS, zip(colors, "os", (0.25, -0.25), strict=True), strict=True))
-    for ax, (corpus, table) in zip(axes, found.groupby("corpus", sort=False), strict=True):
+    for ax, (corpus, table) in zip(axes, differences.groupby("corpus", sort=False), strict=True):
         ax.axvline(0, color="black", lw=0.8, zorder=1)
         for reader, (color, marker, away) in looks.items():
             part = table[table["reader"] == reader]

@@ -118,8 +118,8 @@ class Outcome:
 
         `hits` are (trainings, targets), `drawn` is what each training draws anew.
         """
-        some = np.ones(len(self.truth), bool) if chosen is None else chosen
-        right, document = hits[:, some], self.document[some]
+        selected = np.ones(len(self.truth), bool) if chosen is None else chosen
+        right, document = hits[:, selected], self.document[selected]
         rate = stats.clustered_share(right.mean(0), document, sample=self.corpus)
         return self._with_trainings(rate, right.mean(1), drawn, (0.0, 1.0))
 
@@ -156,8 +156,8 @@ class Outcome:
         self, name: str, trainings: Sequence[Guesses], words: Sequence[str], drawn: str = ""
     ) -> None:
         """Keep what one attack achieved on average over its trainings; see `drawn` above."""
-        parts = [each.substring_hits(self.truth, words) for each in trainings]
-        hits = np.array([each.hits(self.truth) for each in trainings], dtype=np.float64)
+        parts = [guesses.substring_hits(self.truth, words) for guesses in trainings]
+        hits = np.array([guesses.hits(self.truth) for guesses in trainings], dtype=np.float64)
         self.hits[name] = hits.mean(0)
         if len(hits) > 1:
             self.trainings[name], self.drawn[name] = hits, drawn or name
@@ -218,26 +218,26 @@ def success_rates(outcomes: Iterable[Outcome]) -> pd.DataFrame:
     """
     return pd.DataFrame(
         {
-            **found.setting,
+            **outcome.setting,
             "attack": name,
-            **(rate := found.share(name)).columns(),
-            "inflation": float(found.substring[name].mean() - rate.value),
-            "seconds": found.seconds.get(name, np.nan),
+            **(rate := outcome.share(name)).columns(),
+            "inflation": float(outcome.substring[name].mean() - rate.value),
+            "seconds": outcome.seconds.get(name, np.nan),
         }
-        for found in outcomes
-        for name in found.hits
+        for outcome in outcomes
+        for name in outcome.hits
     )
 
 
 def one(outcomes: Iterable[Outcome], corpus: str, defense: str, epsilon: float) -> Outcome:
     """The outcome of one setting."""
     setting = {"corpus": corpus, "defense": defense, "epsilon": epsilon}
-    return next(found for found in outcomes if found.setting == setting)
+    return next(outcome for outcome in outcomes if outcome.setting == setting)
 
 
 def in_focus(outcomes: Iterable[Outcome], epsilons: Mapping[str, Sequence[float]]) -> list[Outcome]:
     """The outcomes at some epsilons of each defense."""
-    return [found for found in outcomes if found.epsilon in epsilons[found.defense]]
+    return [outcome for outcome in outcomes if outcome.epsilon in epsilons[outcome.defense]]
 
 
 def _met(
@@ -245,7 +245,7 @@ def _met(
 ) -> list[tuple[Outcome, str, str]]:
     """The pairs of which both attacks were run, outcome by outcome."""
     every = product(outcomes, pairs)
-    return [(found, *pair) for found, pair in every if {*pair} <= {*found.hits}]
+    return [(outcome, *pair) for outcome, pair in every if {*pair} <= {*outcome.hits}]
 
 
 def gains(outcomes: Iterable[Outcome], pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
@@ -254,8 +254,13 @@ def gains(outcomes: Iterable[Outcome], pairs: Sequence[tuple[str, str]]) -> pd.D
     Columns: those of the setting, first, second, and of the estimate.
     """
     return pd.DataFrame(
-        {**found.setting, "first": first, "second": second, **found.gain(first, second).columns()}
-        for found, first, second in _met(outcomes, pairs)
+        {
+            **outcome.setting,
+            "first": first,
+            "second": second,
+            **outcome.gain(first, second).columns(),
+        }
+        for outcome, first, second in _met(outcomes, pairs)
     )
 
 
@@ -278,33 +283,37 @@ def compare(
     table = gains(outcomes, pairs).rename(columns={"value": "difference"})
     del table["influence"]
     couples = zip(table["defense"], table["first"], table["second"], strict=True)
-    table["planned"] = [each[0] == "custext" and each[1:] in planned for each in couples]
+    table["planned"] = [couple[0] == "custext" and couple[1:] in planned for couple in couples]
     table["p"] = [
         max(
             stats.paired_test(
-                found.hits[first], found.hits[second], found.document, rng, resamples=resamples
+                outcome.hits[first],
+                outcome.hits[second],
+                outcome.document,
+                rng,
+                resamples=resamples,
             ),
-            _p_over_trainings(found, first, second),
+            _p_over_trainings(outcome, first, second),
         )
-        for found, first, second in _met(outcomes, pairs)
+        for outcome, first, second in _met(outcomes, pairs)
     ]
     families = table.groupby("planned")["p"]
     table["p"] = families.transform(lambda p: multipletests(p, method="holm")[1])
     return table
 
 
-def _p_over_trainings(found: Outcome, first: str, second: str) -> float:
+def _p_over_trainings(outcome: Outcome, first: str, second: str) -> float:
     """Two-sided p of no difference for other documents and other trainings; 0 of single trainings.
 
     Student's t, as the normal law with an error that is widened for few trainings is right at 5%
     alone: of three, a corrected test at 0.25% would reject in 2% of the cases. The degrees of
     freedom are those of the part of the variance that each estimate has (Satterthwaite 1946).
     """
-    trained = [*found.gains_by_training(first, second).values()]
+    trained = [*outcome.gains_by_training(first, second).values()]
     if not trained:
         return 0.0
     apart = stats.clustered_mean(
-        found.hits[first] - found.hits[second], found.document, sample=found.corpus
+        outcome.hits[first] - outcome.hits[second], outcome.document, sample=outcome.corpus
     )
     assert apart.influence is not None
     counts = np.array([max(2, len(apart.influence.unit)), *(len(rates) for rates in trained)])
@@ -316,10 +325,10 @@ def _p_over_trainings(found: Outcome, first: str, second: str) -> float:
     return float(2 * student_t.sf(abs(apart.value) / np.sqrt(parts.sum()), degrees))
 
 
-def _share_of(found: Outcome, attack: str, chosen: BoolArray, **columns: Any) -> dict[str, Any]:
+def _share_of(outcome: Outcome, attack: str, chosen: BoolArray, **columns: Any) -> dict[str, Any]:
     """A row: success of an attack on some of the tokens, with columns that say which."""
-    rate = found.share(attack, chosen).columns()
-    return {**found.setting, "attack": attack, **columns, **rate}
+    rate = outcome.share(attack, chosen).columns()
+    return {**outcome.setting, "attack": attack, **columns, **rate}
 
 
 def by_frequency(
@@ -328,11 +337,11 @@ def by_frequency(
     """Success by the rank of the true word in the vocabulary's order of frequency."""
     ends = [*(f"{low:,}-{high:,}" for low, high in pairwise([0, *edges])), f"from {edges[-1]:,}"]
     rows = []
-    for found in outcomes:
-        group = np.digitize(found.truth, edges)
+    for outcome in outcomes:
+        group = np.digitize(outcome.truth, edges)
         for name, number in product(attacks, np.unique(group)):
             chosen = group == number
-            rows.append(_share_of(found, name, chosen, ranks=ends[number], group=number))
+            rows.append(_share_of(outcome, name, chosen, ranks=ends[number], group=number))
     return pd.DataFrame(rows)
 
 
@@ -342,10 +351,12 @@ def on_words(outcomes: Iterable[Outcome], words: IntArray, attacks: Sequence[str
     Without a row where no token is.
     """
     rows = []
-    for found in outcomes:
-        chosen = np.isin(found.truth, words)
-        distinct = len(np.unique(found.truth[chosen]))
-        rows += [_share_of(found, each, chosen, words=distinct) for each in attacks if distinct]
+    for outcome in outcomes:
+        chosen = np.isin(outcome.truth, words)
+        distinct = len(np.unique(outcome.truth[chosen]))
+        rows += [
+            _share_of(outcome, attack, chosen, words=distinct) for attack in attacks if distinct
+        ]
     return pd.DataFrame(rows, columns=None if rows else [*SETTING, "value", "low", "high", "n"])
 
 
@@ -356,14 +367,14 @@ def calibration(
 
     Of one corpus, at the `epsilons` of each defense.
     """
-    chosen = [each for each in in_focus(outcomes, epsilons) if each.corpus == corpus]
+    chosen = [outcome for outcome in in_focus(outcomes, epsilons) if outcome.corpus == corpus]
     rows = []
-    for found, name in product(chosen, ("context-free-bayes", SHADOW, PUBLIC)):
-        stated = found.confidence[name]
+    for outcome, name in product(chosen, ("context-free-bayes", SHADOW, PUBLIC)):
+        stated = outcome.confidence[name]
         group = np.minimum((stated * bins).astype(int), bins - 1)
         for number in np.unique(group):
             here = group == number
-            rows.append(_share_of(found, name, here, stated=float(stated[here].mean())))
+            rows.append(_share_of(outcome, name, here, stated=float(stated[here].mean())))
     return pd.DataFrame(rows)
 
 
@@ -408,16 +419,16 @@ def schemes(
     that rare outputs count for more than they occur.
     """
     rows = []
-    for found in in_focus(outcomes, sizes.focus):
-        types = np.unique(found.guessed_from)
+    for outcome in in_focus(outcomes, sizes.focus):
+        types = np.unique(outcome.guessed_from)
         count = min(sizes.output_types, len(types))
-        drawn = np.isin(found.guessed_from, rng.choice(types, size=count, replace=False))
+        drawn = np.isin(outcome.guessed_from, rng.choice(types, size=count, replace=False))
         places = np.flatnonzero(drawn)
         places = rng.choice(places, size=min(sizes.output_tokens, len(places)), replace=False)
         for name in attacks:
-            some = stats.clustered_share(found.hits[name][places], found.guessed_from[places])
-            row = {**found.setting, "attack": name, "all tokens": found.share(name).value}
-            rows.append(row | some.columns())
+            rate = stats.clustered_share(outcome.hits[name][places], outcome.guessed_from[places])
+            row = {**outcome.setting, "attack": name, "all tokens": outcome.share(name).value}
+            rows.append(row | rate.columns())
     return pd.DataFrame(rows).rename(columns={"value": "types"})
 
 
@@ -448,7 +459,7 @@ def by_constant(
     table = success_rates(study.measure(with_constant, over=over, label="constants"))
     table["constant"] = table["attack"].astype(float)
     names = {0.0: "without", 1.0: "with"}
-    table["attack"] = [names.get(each, f"times_{each:g}") for each in table["constant"]]
+    table["attack"] = [names.get(constant, f"times_{constant:g}") for constant in table["constant"]]
     return table
 
 
@@ -465,11 +476,11 @@ def shadow_sizes(
             mechanism = mechanisms[epsilon]
             # The sanitized text of all other experiments.
             rng = stream(seed, "05", material.name, mechanism.name, epsilon)
-            observed, found = sanitized(material, "custext", mechanism, private, rng)
+            observed, outcome = sanitized(material, "custext", mechanism, private, rng)
             rng = stream(seed, "05", "shadow size", percent, epsilon)
-            for made in reading(mechanism, knowledge.read, knowledge, sizes, rng):
-                found.run(made, observed, mechanism.embedding.words)
-            rows.append(success_rates([found]).assign(percent=percent, documents=documents))
+            for attack in reading(mechanism, knowledge.read, knowledge, sizes, rng):
+                outcome.run(attack, observed, mechanism.embedding.words)
+            rows.append(success_rates([outcome]).assign(percent=percent, documents=documents))
     return pd.concat(rows, ignore_index=True)
 
 
@@ -494,16 +505,16 @@ def misaligned(
         mechanism = mechanisms[epsilon]
         words = mechanism.embedding.words
         rng = stream(seed, "05", target.name, mechanism.name, epsilon)
-        observed, found = sanitized(attacked, "custext", mechanism, attacked.private, rng)
-        found.run(EmbeddingInversion(mechanism, mechanism.embedding), observed, words)
-        found.run(ContextFreeBound(mechanism, target.private), observed, words)
+        observed, outcome = sanitized(attacked, "custext", mechanism, attacked.private, rng)
+        outcome.run(EmbeddingInversion(mechanism, mechanism.embedding), observed, words)
+        outcome.run(ContextFreeBound(mechanism, target.private), observed, words)
         for read, suffix in ((target, ""), (other, ", misaligned")):
             rng = stream(seed, "05", "misaligned", read.name, epsilon)
             inversion = InversionPerToken(mechanism, read.shadow, seed=seed or 0)
             bayes, *channels = reading(mechanism, read.shadow, knowledge[read.name], sizes, rng)
-            for made in (bayes, inversion, *channels):
-                found.run(made, observed, words, suffix)
-        outcomes.append(found)
+            for attack in (bayes, inversion, *channels):
+                outcome.run(attack, observed, words, suffix)
+        outcomes.append(outcome)
     return outcomes
 
 
@@ -512,9 +523,9 @@ def noisy(
 ) -> NoisyChannel:
     """The noisy-channel attack under one of its names, with its tuned weight."""
     lattice: dict[str, Any] = {"candidates": sizes.candidates, "kept": sizes.kept}
-    made = NoisyChannel(channel, model=model, weight=weights[name], **lattice)
-    made.name = name
-    return made
+    attack = NoisyChannel(channel, model=model, weight=weights[name], **lattice)
+    attack.name = name
+    return attack
 
 
 def reading(
@@ -556,9 +567,9 @@ def record_grid(run: Run, outcomes: Sequence[Outcome], rates: pd.DataFrame) -> N
     apart = gains(outcomes, [("context-free-bayes", "embedding-inversion")])
     run.record_rows(apart, f"gain.{where}.{{first!n}}_over_{{second!n}}", unit="difference")
     weights = [
-        {**each.setting, "attack": name, "value": weight}
-        for each in outcomes
-        for name, weight in each.weights.items()
+        {**outcome.setting, "attack": name, "value": weight}
+        for outcome in outcomes
+        for name, weight in outcome.weights.items()
     ]
     run.record_rows(pd.DataFrame(weights), f"weight.{where}.{{attack!n}}", unit="exponent")
 

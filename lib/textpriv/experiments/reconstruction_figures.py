@@ -37,33 +37,33 @@ STEPS = (  # of the ladder: each knows more than the one before
 
 
 @drawing
-def success(found: pd.DataFrame) -> Figure:
+def success(rates: pd.DataFrame) -> Figure:
     """Success rate against epsilon: a panel per defense and corpus, a line per attack of LINES.
 
     All lines of a panel are of the same tokens, whose number its title states.
     """
-    corpora = list(dict.fromkeys(found["corpus"]))
+    corpora = list(dict.fromkeys(rates["corpus"]))
     fig, axes = plt.subplots(
         len(DEFENSE), len(corpora), figsize=(PAGE, 5.8), squeeze=False, sharey="row"
     )
     for row, defense in zip(axes, DEFENSE, strict=True):
         for ax, corpus in zip(row, corpora, strict=True):
-            part = found[(found["defense"] == defense) & (found["corpus"] == corpus)]
-            for name in [each for each in LINES if each in set(part["attack"])]:
+            part = rates[(rates["defense"] == defense) & (rates["corpus"] == corpus)]
+            for name in [attack for attack in LINES if attack in set(part["attack"])]:
                 band(ax, part[part["attack"] == name], "epsilon", ms=4, **_look(name))
             ax.set_title(f"{DEFENSE[defense]}, {corpus_label(corpus)}\n({_n(part)})", fontsize=8.5)
             ax.set(xlabel="epsilon" if defense == "custext" else "epsilon (1 / distance)")
             ax.set_ylim(0, 1)
             percent(ax.yaxis)
         row[0].set_ylabel("words recovered")
-    fig.suptitle(_lifted(found), fontsize=9.5)
+    fig.suptitle(_lifted(rates), fontsize=9.5)
     legend_below(fig, 2)
     return fig
 
 
-def _lifted(found: pd.DataFrame) -> str:
+def _lifted(table: pd.DataFrame) -> str:
     """The finding: where a model of public text adds most to Bayes' rule word by word."""
-    rates = found.pivot_table("value", ["defense", "corpus", "epsilon"], "attack")
+    rates = table.pivot_table("value", ["defense", "corpus", "epsilon"], "attack")
     whole, single = rates["noisy-channel"], rates["context-free-public"]
     defense, corpus, epsilon = at = (whole - single).idxmax()
     return (
@@ -73,13 +73,13 @@ def _lifted(found: pd.DataFrame) -> str:
 
 
 @drawing
-def ladder(found: pd.DataFrame) -> Figure:
+def ladder(rates: pd.DataFrame) -> Figure:
     """What more knowledge gives at a few settings: `STEPS`, and the paper's contextual bound.
 
     Of the first corpus.
     """
-    found = found[found["corpus"] == found["corpus"].iloc[0]]
-    shown = found[found["attack"].isin(STEPS)]
+    rates = rates[rates["corpus"] == rates["corpus"].iloc[0]]
+    shown = rates[rates["attack"].isin(STEPS)]
     names = [name for name in STEPS if name in set(shown["attack"])]
     fig, panels = _by_setting(shown, 1.6 + 0.52 * len(names), sharex=True)
     for ax, defense, epsilon, part in panels:
@@ -89,31 +89,31 @@ def ladder(found: pd.DataFrame) -> Figure:
             ax.annotate(f"{row.value:.0%}", (row.value, place), (0, 7), ha="center",
                         textcoords="offset points", fontsize=8, zorder=9,
                         bbox={"color": "white", "pad": 0.5})  # fmt: skip
-        for bound in _bounds(found, defense, epsilon):
+        for bound in _bounds(rates, defense, epsilon):
             ax.axvline(bound, color="black", lw=1, ls="--", label="K-ASR bound, our estimate")
         ax.set(xlim=(-0.1, 1), ylim=(-0.5, len(names) - 0.3), xticks=[0, 0.5])
         ax.set_title(f"{DEFENSE[defense]}\nε {epsilon:g}\n{_n(part)}", fontsize=8.5)
         ax.set_xlabel("words\nrecovered", fontsize=8.5)
         percent(ax.xaxis)
     fig.axes[0].set_yticks(range(len(names)), [fill(label(name), 18) for name in reversed(names)])
-    fig.suptitle(_climbed(found, shown), fontsize=9.5)
+    fig.suptitle(_climbed(rates, shown), fontsize=9.5)
     legend_below(fig, 1)
     return fig
 
 
-def _bounds(found: pd.DataFrame, defense: object, epsilon: object) -> pd.Series:
+def _bounds(rates: pd.DataFrame, defense: object, epsilon: object) -> pd.Series:
     """The paper's contextual bound at a setting, in the larger of both forms that were trained."""
-    here = (found["defense"] == defense) & (found["epsilon"] == epsilon)
-    forms = found["attack"].isin(["contextual-bound", "contextual-bound-seen"])
-    return found.loc[here & forms, "value"].nlargest(1)
+    here = (rates["defense"] == defense) & (rates["epsilon"] == epsilon)
+    forms = rates["attack"].isin(["contextual-bound", "contextual-bound-seen"])
+    return rates.loc[here & forms, "value"].nlargest(1)
 
 
-def _climbed(found: pd.DataFrame, shown: pd.DataFrame) -> str:
+def _climbed(rates: pd.DataFrame, shown: pd.DataFrame) -> str:
     """The finding: what is recovered where the paper's bound is left behind most, and by whom.
 
     By an attacker that has not read the sentences; the pretrained model is named beside it.
     """
-    bounds = shown[["defense", "epsilon"]].apply(lambda at: _bounds(found, *at).max(), axis=1)
+    bounds = shown[["defense", "epsilon"]].apply(lambda at: _bounds(rates, *at).max(), axis=1)
     is_clear = shown["attack"] != PRETRAINED
     best = (shown["value"] - bounds.fillna(0))[is_clear].idxmax()
     row, bound = shown.loc[best], bounds[best]
@@ -121,25 +121,25 @@ def _climbed(found: pd.DataFrame, shown: pd.DataFrame) -> str:
     beside = [] if pd.isna(bound) else [f"our estimate of the K-ASR bound: {bound:.0%}"]
     beside += [f"pretrained model: {value:.0%}" for value in shown.loc[same & ~is_clear, "value"]]
     setting = f"{DEFENSE[row['defense']]} at ε {row['epsilon']:g}"
-    said = f"{setting}: {label(row['attack'])} recovers {row['value']:.0%} of the words"
-    return f"{said}\n({'; '.join(beside)})" if beside else said
+    finding = f"{setting}: {label(row['attack'])} recovers {row['value']:.0%} of the words"
+    return f"{finding}\n({'; '.join(beside)})" if beside else finding
 
 
 @drawing
-def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) -> Figure:
+def frequency(rates: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) -> Figure:
     """Success by frequency of the true word, and on person names."""
     fig, (left, right) = plt.subplots(1, 2, figsize=(PAGE, 4.4), sharey=True)
-    for ax, table, x in ((left, found, "group"), (right, names, "epsilon")):
+    for ax, table, x in ((left, rates, "group"), (right, names, "epsilon")):
         for name in attacks:
             if len(line := table[table["attack"] == name].sort_values(x)):
                 band(ax, line, x, ms=4, **_look(name))
-    groups = found.drop_duplicates("group").sort_values("group")
+    groups = rates.drop_duplicates("group").sort_values("group")
     ticks = [f"{row.ranks}\n({row.n:,})" for row in groups.itertuples()]
     left.set_xticks(groups["group"], ticks, fontsize=7.5, rotation=45)
     left.set(xlabel="rank of the true word (tokens)", ylabel="attack success rate")
     percent(left.yaxis)
     right.set(xlabel="epsilon")
-    first = found.iloc[0]
+    first = rates.iloc[0]
     setting = f"{DEFENSE[first['defense']]} ε {first['epsilon']:g}"
     left.set_title(f"{setting}, {corpus_label(first['corpus'])}:\nby frequency", fontsize=8.5)
     where = "no person names"
@@ -148,7 +148,7 @@ def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) 
         corpus, defense = corpus_label(names["corpus"].iloc[0]), DEFENSE[names["defense"].iloc[0]]
         where = f"{defense}, {corpus}:\n{n:,} person names, {words:,} different"
     right.set_title(where, fontsize=8.5)
-    best = found[found["attack"] == found.loc[found["value"].idxmax(), "attack"]]
+    best = rates[rates["attack"] == rates.loc[rates["value"].idxmax(), "attack"]]
     best = best.sort_values("group")
     common, rare = best.iloc[0], best.iloc[-1]
     fig.suptitle(
@@ -161,9 +161,9 @@ def frequency(found: pd.DataFrame, names: pd.DataFrame, attacks: Sequence[str]) 
 
 
 @drawing
-def calibration(found: pd.DataFrame) -> Figure:
+def calibration(shares: pd.DataFrame) -> Figure:
     """Share of right guesses against the probability that was stated."""
-    fig, panels = _by_setting(found, 3.4)
+    fig, panels = _by_setting(shares, 3.4)
     for ax, defense, epsilon, part in panels:
         ax.plot([0, 1], [0, 1], color="#7F7F7F", lw=0.8, zorder=1)
         for name, line in part.groupby("attack", sort=False):
@@ -172,7 +172,7 @@ def calibration(found: pd.DataFrame) -> Figure:
         ax.set_title(f"{DEFENSE[defense]}\nε {epsilon:g}\n(n = {total:,})", fontsize=8.5)
         ax.set(xlabel="stated\nprobability", xlim=(0, 1), ylim=(0, 1), xticks=[0, 1])
     fig.axes[0].set(ylabel="share that is right")
-    apart = found.assign(above=found["stated"] - found["value"])
+    apart = shares.assign(above=shares["stated"] - shares["value"])
     off = apart.groupby(["defense", "epsilon", "attack"])[["above", "n"]].apply(
         lambda part: np.average(part["above"], weights=part["n"])
     )
@@ -188,10 +188,10 @@ def calibration(found: pd.DataFrame) -> Figure:
 
 
 def _by_setting(
-    found: pd.DataFrame, height: float, **shared: Any
+    table: pd.DataFrame, height: float, **shared: Any
 ) -> tuple[Figure, list[tuple[Axes, str, float, pd.DataFrame]]]:
     """A row of panels: each with its defense and epsilon, and the rows of the table."""
-    groups = list(found.groupby(["defense", "epsilon"], sort=False))[:PANELS]
+    groups = list(table.groupby(["defense", "epsilon"], sort=False))[:PANELS]
     fig, axes = plt.subplots(
         1, len(groups), figsize=(PAGE, height), sharey=True, squeeze=False, **shared
     )

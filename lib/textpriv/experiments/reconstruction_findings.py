@@ -40,20 +40,20 @@ def tested(
 ) -> Difference | None:
     """A row of `reconstruction.compare` of CusText+, with its corrected p-value; None: not run."""
     keys = ["corpus", "defense", "epsilon", "first", "second"]
-    found = tests[(tests[keys] == [corpus, "custext", epsilon, first, second]).all(axis=1)]
-    if found.empty:
+    rows = tests[(tests[keys] == [corpus, "custext", epsilon, first, second]).all(axis=1)]
+    if rows.empty:
         return None
-    return Difference(*found.iloc[0][["difference", "low", "high", "p"]])
+    return Difference(*rows.iloc[0][["difference", "low", "high", "p"]])
 
 
-def verdict(found: Difference | None, *, p: bool = True) -> str:
+def verdict(difference: Difference | None, *, p: bool = True) -> str:
     """Higher, lower or neither, with the difference in points, its interval and its p-value."""
-    if found is None:
+    if difference is None:
         return "not run in this profile"
-    said = found.says(**SAID)
-    value, low, high = (100 * each for each in (found.value, found.low, found.high))
-    tested = f"; p = {found.p:.2g}" if p else ""
-    return f"{said} ({value:+.1f} points, {low:+.1f} to {high:+.1f}{tested})"
+    wording = difference.says(**SAID)
+    value, low, high = (100 * each for each in (difference.value, difference.low, difference.high))
+    tested = f"; p = {difference.p:.2g}" if p else ""
+    return f"{wording} ({value:+.1f} points, {low:+.1f} to {high:+.1f}{tested})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +77,14 @@ class Quotes:
 
     def rates(self, attack: str) -> str:
         """Success on all sentences at both ends."""
-        rates = (self.run.measurement(self.name(attack, each)).value for each in self.ends)
+        rates = (self.run.measurement(self.name(attack, epsilon)).value for epsilon in self.ends)
         return " and ".join(f"{rate:.1%}" for rate in rates)
 
     def compared(
         self, first: str, second: str, epsilon: float, defense: str = "custext", kind: str = "asr"
     ) -> Difference:
         """Two attacks without a network, or of another kind of measurement."""
-        one, other = (self.name(each, epsilon, defense, kind) for each in (first, second))
+        one, other = (self.name(attack, epsilon, defense, kind) for attack in (first, second))
         return self.run.difference(one, other)
 
     def duel(self, first: str, second: str) -> str:
@@ -93,14 +93,14 @@ class Quotes:
             epsilon: tested(self.duels, self.corpus, first, second, epsilon)
             for epsilon in self.sizes.model_focus["custext"]
         }
-        run = {epsilon: each for epsilon, each in tests.items() if each}
-        agree = len({each.verdict for each in run.values()}) == 1
+        run = {epsilon: test for epsilon, test in tests.items() if test}
+        agree = len({test.verdict for test in run.values()}) == 1
         if not agree or len(run) < max(2, len(tests)):
-            return "; ".join(f"{verdict(each)} (epsilon {at:g})" for at, each in tests.items())
-        said = next(iter(run.values())).says(**SAID)
-        apart = ", ".join(f"{100 * each.value:+.1f} at {at:g}" for at, each in run.items())
-        every = "any" if said == SAID["undecided"] else "every"
-        return f"{said} at {every} epsilon ({apart}, in points)"
+            return "; ".join(f"{verdict(test)} (epsilon {at:g})" for at, test in tests.items())
+        wording = next(iter(run.values())).says(**SAID)
+        apart = ", ".join(f"{100 * test.value:+.1f} at {at:g}" for at, test in run.items())
+        every = "any" if wording == SAID["undecided"] else "every"
+        return f"{wording} at {every} epsilon ({apart}, in points)"
 
 
 def findings(run: Run, trained: Sequence[Trained], duels: pd.DataFrame, sizes: Sizes) -> str:
@@ -132,27 +132,27 @@ def _headline(quotes: Quotes, trained: Sequence[Trained]) -> str:
     """The paper's two attacks against every form of Inversion BERT."""
     sizes, epsilon = quotes.sizes, headline_epsilon(quotes.sizes)
     setting = {"corpus": quotes.corpus, "defense": "custext", "epsilon": epsilon}
-    each = next(one for one in trained if one.outcome.setting == setting)
-    found = each.outcome
-    rate = {name: float(hits.mean()) for name, hits in found.hits.items()}
+    chosen = next(one for one in trained if one.outcome.setting == setting)
+    outcome = chosen.outcome
+    rate = {name: float(hits.mean()) for name, hits in outcome.hits.items()}
     attacks = {"contextual-bayes": "contextual", "context-free-bayes": "context-free"}
     lines = [
         "**The headline.** In the paper the contextual attack is 46.4% above Inversion BERT and "
         "the context-free attack 39.2% (SST-2, CusText+, epsilon 4; it does not say whether "
         "relatively or in points). Here, on "
-        f"{corpus_label(found.corpus)} at epsilon {epsilon:g} ({len(found.truth):,} tokens), they "
-        f"recover {rate['contextual-bayes']:.1%} and {rate['context-free-bayes']:.1%} of the "
+        f"{corpus_label(outcome.corpus)} at epsilon {epsilon:g} ({len(outcome.truth):,} tokens), "
+        f"they recover {rate['contextual-bayes']:.1%} and {rate['context-free-bayes']:.1%} of the "
         "words. Compared with Inversion BERT, in three forms:"
     ]
     for name, what in FORMS.items():
         against = "; ".join(
             f"the {kind} attack is "
-            f"{verdict(tested(quotes.duels, found.corpus, attack, name, epsilon))}, relatively "
+            f"{verdict(tested(quotes.duels, outcome.corpus, attack, name, epsilon))}, relatively "
             + (f"{rate[attack] / rate[name] - 1:+.0%}" if rate[name] else "(of none)")
             for attack, kind in attacks.items()
         )
         several = ""
-        if not np.isnan(spread := each.spread.get(name, np.nan)):
+        if not np.isnan(spread := chosen.spread.get(name, np.nan)):
             several = f" ({sizes.inversion_seeds} trainings, standard deviation {spread:.1%})"
         lines.append(f"  - {what}: {rate[name]:.1%}{several}. {against[0].upper()}{against[1:]}.")
     n = quotes.run.measurement(quotes.name(TOKEN, epsilon)).n
@@ -211,13 +211,15 @@ def _bound_as_in_the_paper(quotes: Quotes, tokens: int) -> str:
 
 def _santext(quotes: Quotes) -> str:
     epsilons = quotes.sizes.santext_epsilons
-    gains = [quotes.compared(PUBLIC, "context-free-bayes", each, "santext") for each in epsilons]
-    said = Counter(each.verdict for each in gains)
-    values = [each.value for each in gains]
+    gains = [
+        quotes.compared(PUBLIC, "context-free-bayes", epsilon, "santext") for epsilon in epsilons
+    ]
+    counts = Counter(gain.verdict for gain in gains)
+    values = [gain.value for gain in gains]
     return (
         f"**SanText+.** On {corpus_label(quotes.corpus)} the noisy channel is above context-free "
-        f"Bayes at {said['above']} of {len(gains)} epsilons, below at {said['below']}, and "
-        f"undecided at {said['undecided']}; the differences go from {100 * min(values):+.1f} to "
+        f"Bayes at {counts['above']} of {len(gains)} epsilons, below at {counts['below']}, and "
+        f"undecided at {counts['undecided']}; the differences go from {100 * min(values):+.1f} to "
         f"{100 * max(values):+.1f} points."
     )
 

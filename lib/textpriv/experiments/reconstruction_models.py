@@ -82,19 +82,21 @@ class Trained:
         self, name: str, trainings: Sequence[DetectorTraining], words: Sequence[str]
     ) -> None:
         """Keep a contextual attack, whose hits and seconds are averaged over its trainings."""
-        found, curves = self.outcome, [each.curve for each in trainings]
+        outcome, curves = self.outcome, [training.curve for training in trainings]
         if not self.tested:
             self.untrained = float(np.mean([curve.accuracy[0] for curve in curves]))
             self.tested = trainings[0].tested
-        guesses = [each.ranked for each in trainings]
-        found.add_trainings(name, [ranked[K] for ranked in guesses], words, DETECTOR)
-        found.seconds[name] = float(np.mean([each.seconds for each in trainings]))
+        guesses = [training.ranked for training in trainings]
+        outcome.add_trainings(name, [ranked[K] for ranked in guesses], words, DETECTOR)
+        outcome.seconds[name] = float(np.mean([training.seconds for training in trainings]))
         rows = []
         for k in guesses[0]:
-            hits = [[each[k].hits(found.truth, top=top) for each in guesses] for top in (1, k)]
-            rate, covered = (found.over_trainings(each, DETECTOR) for each in np.array(hits, float))
+            hits = [[each[k].hits(outcome.truth, top=top) for each in guesses] for top in (1, k)]
+            rate, covered = (
+                outcome.over_trainings(each, DETECTOR) for each in np.array(hits, float)
+            )
             ends = {"coverage_low": covered.low, "coverage_high": covered.high}
-            row = {**found.setting, "attack": name, "k": k, "coverage": covered.value}
+            row = {**outcome.setting, "attack": name, "k": k, "coverage": covered.value}
             rows.append(row | ends | rate.columns())
         self.by_k = pd.concat([self.by_k, pd.DataFrame(rows)], ignore_index=True)
         self._add_curves(name, curves)
@@ -134,7 +136,7 @@ def masked_model(
     if encoder.can_fill:  # BERT is a masked LM already
         return encoder
     reviews = corpora.load("imdb")
-    private = [text for each in attacked for text in each.texts]
+    private = [text for material in attacked for text in material.texts]
     apart = np.flatnonzero(~splits.shares_ngram(reviews.texts, private))
     chosen = reviews.subset(apart[: sizes.masked_texts])
     texts = Tokenizer(words, KEEP_UNKNOWN).words_of(chosen.texts)
@@ -179,24 +181,24 @@ def with_trainings(
     """Every setting with the number of each training; so many of the first corpus."""
     first = settings[0]["corpus"]
     return [
-        {**each, "number": number}
-        for each in settings
-        for number in range(times if each["corpus"] == first else sizes.elsewhere_seeds)
+        {**setting, "number": number}
+        for setting in settings
+        for number in range(times if setting["corpus"] == first else sizes.elsewhere_seeds)
     ]
 
 
 def by_setting(
     points: Sequence[Mapping[str, Any]],
-    made: Sequence[tuple[Outcome, dict[str, DetectorTraining]]],
+    measured: Sequence[tuple[Outcome, dict[str, DetectorTraining]]],
     words: Sequence[str],
 ) -> list[Trained]:
     """Trainings of the detectors put together; the first of a setting has its other attacks."""
     trained = []
-    for point, (outcome, attacks) in zip(points, made, strict=True):
+    for point, (outcome, attacks) in zip(points, measured, strict=True):
         if point["number"]:
             continue
         trained.append(Trained(outcome))
-        own = [every for other, every in made if other.setting == outcome.setting]
+        own = [every for other, every in measured if other.setting == outcome.setting]
         for name in attacks:
             trained[-1].add_detectors(name, [every[name] for every in own], words)
     return trained
@@ -208,8 +210,8 @@ def public_sentences(
     """Sentences of the public text, of 5 to 60 words: what a detector can be trained on too."""
     rng = stream(seed, "05", "public sentences", material.name)
     reviews = corpora.at_most(Documents("public", material.public_texts), count, rng)
-    found = corpora.at_most(splits.sentences(reviews, 5, 60), count, rng)
-    return Tokenizer(words, KEEP_UNKNOWN).encode(found.texts)
+    sentences = corpora.at_most(splits.sentences(reviews, 5, 60), count, rng)
+    return Tokenizer(words, KEEP_UNKNOWN).encode(sentences.texts)
 
 
 def budget(
@@ -264,8 +266,8 @@ def by_shadow_size(
         return attack.guess(seen, top=1).hits(outcome.truth)
 
     over = study.grid(percent=sizes.detector_percents, number=range(sizes.detector_seeds))
-    made = study.measure(with_shadow, over=over, label="shadow sizes")
-    hits = np.array(made, np.float64).reshape(-1, sizes.detector_seeds, len(made[0]))
+    measured = study.measure(with_shadow, over=over, label="shadow sizes")
+    hits = np.array(measured, np.float64).reshape(-1, sizes.detector_seeds, len(measured[0]))
     *_, outcome = start(*attacked)
     return pd.DataFrame(
         {"percent": percent, **outcome.over_trainings(each, f"shadow {percent:g}").columns()}
@@ -310,20 +312,20 @@ def training_table(trained: Sequence[Trained]) -> pd.DataFrame:
     """Held-out accuracy along every training (Fig. 3), and the attack's success."""
     rows = []
     for each in trained:
-        found = each.outcome
+        outcome = each.outcome
         for name, part in each.curves.groupby("attack", sort=False):
             curve = part.groupby("step")["accuracy"].mean()  # over the trainings
             rows.append(
                 {
-                    "corpus": found.corpus,
-                    "setting": f"{found.defense}, eps {found.epsilon:g}",
+                    "corpus": outcome.corpus,
+                    "setting": f"{outcome.defense}, eps {outcome.epsilon:g}",
                     "attack": name,
                     "trainings": part["training"].nunique(),
                     "untrained": each.untrained if name == "contextual-bayes" else np.nan,
                     "accuracy": curve.iloc[-1],
                     "gain at the end": float(np.diff(curve)[-1:].sum()),
                     "steps": curve.index[-1],
-                    "success": found.hits[str(name)].mean(),
+                    "success": outcome.hits[str(name)].mean(),
                     "between trainings": each.spread.get(str(name), np.nan),
                 }
             )
@@ -388,7 +390,7 @@ def _record_table1(run: Run, trained: Sequence[Trained]) -> None:
     covered = covered[["k", "coverage", "coverage_low", "coverage_high", "n"]]
     covered = covered.rename(columns=lambda name: name.removeprefix("coverage_"))
     run.record_rows(covered.rename(columns={"coverage": "value"}), "table1.k{k}.coverage")
-    estimates = {(row["kind"], row["k"]): Estimate.of(row) for _, row in by_size.iterrows()}
+    estimates = {(row["kind"], row["k"]): Estimate.from_row(row) for _, row in by_size.iterrows()}
     for kind in kinds.values():
         for small, large in ((1, K), (K, 20)):
             if {(kind, small), (kind, large)} <= set(estimates):

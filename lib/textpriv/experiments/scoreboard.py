@@ -60,12 +60,12 @@ def sources(board: Board) -> pd.DataFrame:
         {
             "notebook": name,
             "measurements": len(each.measurements),
-            "claims": len(claims.of(name)),
+            "claims": len(claims.for_notebook(name)),
             "commit": (each.commit or "")[:7] + (" and changes" if each.dirty else ""),
             "device": each.device,
             "minutes": each.seconds / 60,
         }
-        for name, each in board.found.items()
+        for name, each in board.results.items()
     ]
     rows += [{"notebook": name, "commit": reason} for name, reason in board.missing.items()]
     return pd.DataFrame(rows)
@@ -74,21 +74,21 @@ def sources(board: Board) -> pd.DataFrame:
 # --- Claims -------------------------------------------------------------------------------------
 
 
-def judged(found: Iterable[Judgement]) -> pd.DataFrame:
+def judged(judgements: Iterable[Judgement]) -> pd.DataFrame:
     """The statements that could be tested; `cells` is how many orderings one is about."""
     columns = ["paper", "place", "states", "cells", "kind", "verdict", "reason"]
     rows = [
-        [each.paper, each.place, each.statement.says, len(each.cells), str(each.kind),
-         str(each.verdict), each.reason]
-        for each in found
-        if each.verdict != Verdict.NOT_COMPARABLE
+        [judgement.paper, judgement.place, judgement.statement.says, len(judgement.cells),
+         str(judgement.kind), str(judgement.verdict), judgement.reason]
+        for judgement in judgements
+        if judgement.verdict != Verdict.NOT_COMPARABLE
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=columns)
 
 
-def counts_of_findings(found: Iterable[Judgement]) -> pd.DataFrame:
+def counts_of_findings(judgements: Iterable[Judgement]) -> pd.DataFrame:
     """How many of each paper's statements have each verdict; those that are evidence."""
-    table = judged(each for each in found if each.kind == Kind.FINDING)
+    table = judged(judgement for judgement in judgements if judgement.kind == Kind.FINDING)
     counted = pd.crosstab(table["paper"], table["verdict"])
     return counted.reindex([*claims.PAPERS], columns=[*map(str, COMPARED)], fill_value=0)
 
@@ -172,7 +172,7 @@ class Place:
     weight: float
     error: float  # standard error of the place, in the unit of that column
 
-    def of(self, column: str) -> float:
+    def interpolated(self, column: str) -> float:
         """A column of the curve there, interpolated."""
         return self._between(self.before[column], self.after[column])
 
@@ -186,7 +186,7 @@ class Place:
 
         The two neighbours were measured on the same texts, so their errors add up in full.
         """
-        value, own = self.of("value"), self._own_error("low", "high")
+        value, own = self.interpolated("value"), self._own_error("low", "high")
         reach = Z * math.hypot(own, self.error * self.slope("value"))
         return {"value": value, "low": max(0.0, value - reach), "high": min(1.0, value + reach)}
 
@@ -246,7 +246,7 @@ def equal_risk(points: pd.DataFrame, risks: Iterable[float]) -> pd.DataFrame:
             if place is None:  # nothing is said beyond the epsilons that were measured
                 continue
             at = {"mechanism": mechanism, "risk": risk}
-            at |= {each: place.of(each) for each in ("epsilon", "kept")}
+            at |= {column: place.interpolated(column) for column in ("epsilon", "kept")}
             at["kept_error"] = place.error * place.slope("kept")
             rows.append({**at, **place.estimate()})
     columns = ["mechanism", "risk", "epsilon", "kept", "kept_error", "value", "low", "high"]
@@ -307,7 +307,7 @@ def _plotted(board: Board, notebook: str, stem: str) -> pd.DataFrame:
     own = results.file(notebook, board.profile).exists()
     profile = board.profile if own else "default"
     path = paths.output_directory(profile, "figures") / f"{stem}.csv"
-    return pd.read_csv(path) if notebook in board.found and path.exists() else pd.DataFrame()
+    return pd.read_csv(path) if notebook in board.results and path.exists() else pd.DataFrame()
 
 
 # --- Where risk is measured otherwise -----------------------------------------------------------
@@ -404,11 +404,11 @@ def audit_summary(audited: Sequence[Audit]) -> pd.DataFrame:
     claim), verdict (the worst one).
     """
     worst = ["broken", "undecided", "not broken", "no claim"]
-    rows = [[each.label, each.worst_ratio, worst.index(each.verdict)] for each in audited]
+    rows = [[audit.label, audit.worst_ratio, worst.index(audit.verdict)] for audit in audited]
     table = pd.DataFrame(rows, columns=["mechanism", "worst ratio", "verdict"])
     asked = {"audits": ("verdict", "size"), "worst ratio": ("worst ratio", "max")}
-    found = table.groupby("mechanism", sort=False).agg(**asked, verdict=("verdict", "min"))
-    return found.assign(verdict=[worst[each] for each in found["verdict"]]).reset_index()
+    summary = table.groupby("mechanism", sort=False).agg(**asked, verdict=("verdict", "min"))
+    return summary.assign(verdict=[worst[rank] for rank in summary["verdict"]]).reset_index()
 
 
 def mutants() -> tuple[int, int]:

@@ -10,18 +10,11 @@ import pandas as pd
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import scoreboard
 from textpriv.experiments.equal_utility import strongest
-from textpriv.experiments.scoreboard_findings import (
-    CHANCE,
-    CLEAR,
-    between,
-    called,
-    fewest_read,
-    told,
-    told_ends,
-)
+from textpriv.experiments.scoreboard_findings import CLEAR, between, fewest_read
+from textpriv.experiments.scoreboard_headline import CHANCE, told, told_ends
 from textpriv.report.board import Board
 from textpriv.report.difference import ALONE, Difference
-from textpriv.report.figures import listing
+from textpriv.report.figures import called, listing
 from textpriv.report.results import Measurement
 
 FEW = 3  # names in a cell of the table
@@ -61,21 +54,21 @@ def leaders(rows: pd.DataFrame, pairs: pd.DataFrame | None = None) -> list[str]:
     independent, which is cautious, and corrected for the number of all pairs (Bonferroni), as the
     best was chosen for being the best.
     """
-    found = rows.sort_values("value", ascending=False, kind="stable")
+    ordered = rows.sort_values("value", ascending=False, kind="stable")
     measured = [
         Measurement(name=row.pop("mechanism"), **row)
-        for row in found[["mechanism", "value", "low", "high"]].to_dict("records")
+        for row in ordered[["mechanism", "value", "low", "high"]].to_dict("records")
     ]
     best = measured[0]
     if pairs is not None:
         told = pairs.loc[pairs["p"] < ALONE, ["first", "second"]]
         apart = {*told[(told == best.name).any(axis=1)].stack()} - {best.name}
-        return [each.name for each in measured if each.name not in apart]
+        return [measurement.name for measurement in measured if measurement.name not in apart]
     count = math.comb(len(measured), 2)
     return [
-        each.name
-        for each in measured
-        if each is best or Difference.between(best, each).p * count >= ALONE
+        measurement.name
+        for measurement in measured
+        if measurement is best or Difference.between(best, measurement).p * count >= ALONE
     ]
 
 

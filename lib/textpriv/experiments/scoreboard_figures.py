@@ -107,29 +107,29 @@ def _stacked(ax: Axes, table: pd.DataFrame) -> None:
 
 
 @drawing
-def headline(found: pd.DataFrame, ways: Mapping[str, str], guessing: float, title: str) -> Figure:
+def headline(rows: pd.DataFrame, ways: Mapping[str, str], guessing: float, title: str) -> Figure:
     """How many words come out unchanged, and how many an attacker names: a pair of bars a setting.
 
-    Of `scoreboard_findings.settings`, of the `ways` in which mechanisms replace a word, in words,
+    Of `scoreboard_headline.settings`, of the `ways` in which mechanisms replace a word, in words,
     and of the success of always naming the most frequent ones (NaN where it was not measured).
     """
-    fig, ax = plt.subplots(figsize=(PAGE, 1.3 + 0.75 * max(1, len(found))))
-    places = np.arange(len(found))[::-1]
-    ax.barh(places + 0.19, found["kept"], 0.34, color=PALE, label="come out unchanged")
-    ax.barh(places - 0.19, found["value"], 0.34, color=BLUE, label="recovered by an attacker")
-    ax.errorbar(found["value"], places - 0.19, xerr=reach(found), fmt="none", color=BLACK, lw=1)
-    for place, row in zip(places, found.itertuples(), strict=True):
+    fig, ax = plt.subplots(figsize=(PAGE, 1.3 + 0.75 * max(1, len(rows))))
+    places = np.arange(len(rows))[::-1]
+    ax.barh(places + 0.19, rows["kept"], 0.34, color=PALE, label="come out unchanged")
+    ax.barh(places - 0.19, rows["value"], 0.34, color=BLUE, label="recovered by an attacker")
+    ax.errorbar(rows["value"], places - 0.19, xerr=reach(rows), fmt="none", color=BLACK, lw=1)
+    for place, row in zip(places, rows.itertuples(), strict=True):
         for value, end, up in ((row.kept, row.kept, 0.19), (row.value, row.high, -0.19)):
             ax.annotate(f"{100 * value:.0f}", (end, place + up), (4, 0), va="center",
                         textcoords="offset points", fontsize=11)  # fmt: skip
     names = [
         f"{label(row.mechanism)}, ε {row.epsilon:g}\n{ways[str(row.mechanism)]}"
-        for row in found.itertuples()
+        for row in rows.itertuples()
     ]
     ax.set_yticks(places, names, fontsize=8.5)
     if np.isfinite(guessing):
         ax.axvline(guessing, color=GREY, ls=":", lw=1.4, label=f"guessing ({100 * guessing:.0f})")
-    counted = f" (n = {found['n'].max():,.0f})" if len(found) and found["n"].notna().all() else ""
+    counted = f" (n = {rows['n'].max():,.0f})" if len(rows) and rows["n"].notna().all() else ""
     ax.set(xlabel=f"of 100 content words{counted}", xlim=(0, 1))
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f}")
     ax.xaxis.label.set_fontsize(10)

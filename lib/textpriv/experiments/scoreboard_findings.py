@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from textpriv import profiles
 from textpriv.data.corpora import label as corpus_label
-from textpriv.experiments import equal_utility_findings, scoreboard
+from textpriv.experiments import scoreboard
 from textpriv.experiments.dp_prompt import BY_WORD, PROMPTED
 from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES, strongest
-from textpriv.experiments.equal_utility_findings import BASELINES, ESTIMATED, READABLE_ACCURACY
+from textpriv.experiments.equal_utility_findings import BASELINES, against, outcomes, said_against
 from textpriv.experiments.mechanisms import BETTER, RANDOM
 from textpriv.experiments.scoreboard import NEWER
+from textpriv.experiments.scoreboard_headline import told
 from textpriv.experiments.whole_texts import ALL_OUTPUTS, Sizes
 from textpriv.privacy import Audit
 from textpriv.report.board import Board
@@ -24,32 +24,11 @@ from textpriv.report.claims import PAPER
 from textpriv.report.difference import ALONE, Difference, Finding
 from textpriv.report.figures import called, listing
 
-SETTINGS: Mapping[str, str] = {
-    "custext+": "one of a few similar words",
-    "diffractor": "some steps along a list of words",
-    "santext+": "any word, near ones likelier",
-    "rantext": "a word within a random distance",
-    "madlib": "the word nearest to a noisy vector",
-    "vickrey": "one of two words near a noisy vector",
-}
-"""Mechanisms of the first figure, and what they put in a word's place."""
-
-READABLE = 1 / 3
-"""Share of the words that comes out unchanged at the settings of the first figure, about."""
-
 REWRITERS = ("DP-Prompt", "DP-MLM")
 """Tools of notebook 08 in which a language model writes the text that is sent, to hide all of it.
 
 DP-Fusion rewrites too, and means to hide names alone.
 """
-
-COUNTED = "context-free-bound"
-"""The attack of who knows how often each word occurs in the private texts."""
-
-FEW_WORDS = 0.1  # recovered: what protects a text alone leaves no more
-
-SMALL_GAP = 0.05  # of the words: shown by a test, and still hardly more
-
 
 REPLACED = {"mechanisms on words": "|".join(BY_WORD), "DP-Prompt": f"{PROMPTED}(?!-top-k)"}
 """Families of mechanisms in notebook 04, by how their names begin; top-k promises nothing."""
@@ -60,19 +39,6 @@ LARGE = 10.0
 PAIRED = f"paired.custext.{scoreboard.CORPUS}.eps6."  # notebook 05, all attacks on one sample
 HALF = 0.5  # of the content words kept, in notebook 01
 NOISE = 400  # the epsilon of the noisy vectors of notebook 08 that a finding is about
-CHANCE = 0.5  # accuracy of guessing between two sentiments
-
-
-def told(value: float, low: float, high: float, unit: str = "%") -> str:
-    """A share of a hundred, with its interval where there is one."""
-    whole = f"{_of_hundred(value)}{unit}"
-    return whole if math.isnan(low) else f"{whole} ({_of_hundred(low)} to {_of_hundred(high)})"
-
-
-def _of_hundred(share: float) -> str:
-    """A share of a hundred, 100 only where it is all of them."""
-    rounded = f"{100 * share:.0f}"
-    return f"{min(100 * share, 99.9):.1f}" if rounded == "100" and share < 1 else rounded
 
 
 def between(row: pd.Series) -> str:
@@ -81,114 +47,6 @@ def between(row: pd.Series) -> str:
 
 
 # --- Words ----------------------------------------------------------------------------------------
-
-
-def settings(points: pd.DataFrame) -> pd.DataFrame:
-    """One setting of each of SETTINGS, at which about a third of the words comes out unchanged.
-
-    Of `scoreboard.word_points`. Columns: mechanism, epsilon, kept, value (risk), low, high, n,
-    attack, p; the widest gap first.
-    """
-    found = points[points["mechanism"].isin([*SETTINGS])]
-    away = (found["kept"] - READABLE).abs()
-    near = found.loc[away.groupby(found["mechanism"], sort=False).idxmin()]
-    columns = {"risk": "value", "risk_low": "low", "risk_high": "high"}
-    table = near.drop(columns=["value", "low", "high"]).rename(columns=columns)
-    order = (table["value"] - table["kept"]).sort_values(ascending=False, kind="stable").index
-    shown = ["mechanism", "epsilon", "kept", "value", "low", "high", "n", "attack", "p"]
-    return table.loc[order, shown].reset_index(drop=True)
-
-
-def headline(found: pd.DataFrame) -> Finding:
-    """Whether a changed word is a hidden one, by the one of `settings` of the widest gap."""
-    if found.empty:
-        return Finding("Not measured under this profile", "Notebook 09 has not run.")
-    rows = found.to_dict("records")
-    above = [row for row in rows if _beyond(row, len(rows))]
-    low, high = (100 * found["value"].agg(end) for end in ("min", "max"))
-    text = (
-        f"At these settings the strongest of three attacks recovers {low:.0f} to {high:.0f} of 100 "
-        "content words (all but stop words)."
-    )
-    wide = [row for row in above if row["value"] - row["kept"] > SMALL_GAP]
-    title = "An attacker recovers hardly more words than come out unchanged"
-    if wide:
-        least = math.floor(100 * (wide[-1]["value"] - wide[-1]["kept"]))
-        title = (
-            f"Changed is not hidden: under {len(wide)} of {len(rows)} mechanisms an attacker\n"
-            f"recovers at least {least} more of 100 words than come out unchanged"
-        )
-        text += f" That is significantly more than come out unchanged under {_beside(wide)}: "
-        text += "a changed word need not be a hidden one."
-    if few := [row for row in above if row not in wide]:
-        gap = max(100 * (row["value"] - row["kept"]) for row in few)
-        text += f" Under {_beside(few)} it is significantly more, but by {gap:.1f} at most"
-        if given := [row["mechanism"] for row in few if row["attack"] == COUNTED]:
-            text += f" ({listing(given)}: given the private texts' own word counts)"
-        text += "."
-    if same := [row for row in rows if row not in above]:
-        gap = max(100 * abs(row["value"] - row["kept"]) for row in same)
-        text += f" Under {_beside(same)} the two differ by {gap:.1f} or less, not significantly."
-    return Finding(title, text)
-
-
-def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Mechanisms, with how many words come out unchanged and how many are recovered."""
-    return listing(
-        f"{called(row['mechanism'])} ({100 * row['kept']:.0f}→{100 * row['value']:.0f})"
-        for row in rows
-    )
-
-
-def alone(board: Board) -> str:
-    """Whether any mechanism that leaves a text useful hides most of its words, by notebook 09."""
-    found = scoreboard.read_where_useful(board)
-    own = found[found["mechanism"] != LEFT_OUT]
-    if own.empty:
-        return ""
-    least = own.iloc[0]
-    answer = "Not as the only protection"
-    if least["high"] < FEW_WORDS:
-        answer = "Attacks recovered few words under one of them, and stronger ones may recover more"
-    estimated = ", attacked with estimated probabilities: a lower limit"
-    estimated *= least["mechanism"] in ESTIMATED
-    rate = told(least["value"], least["low"], least["high"])
-    said = (
-        f"**Should you use one?** {answer}. To stay useful (the best classifier of sentiment "
-        f"tried is right in {READABLE_ACCURACY:.0%}; {told_ends(board)}), a text gives the "
-        f"strongest of three attacks {rate} of its content words under "
-        f"{called(str(least['mechanism']))}{estimated}, by point estimate the least of {len(own)} "
-        f"on both sides of that accuracy, and {own['value'].max():.0%} under "
-        f"{called(str(own.iloc[-1]['mechanism']))}, the most."
-    )
-    if len(bare := found[found["mechanism"] == LEFT_OUT]):
-        row = bare.iloc[0]
-        said += f" Leaving words out gives it {told(row['value'], row['low'], row['high'])}."
-    return said
-
-
-def ends(board: Board) -> dict[str, float]:
-    """Accuracies between which those of notebook 09 lie, by name; guessing where it has none."""
-    named = {"original text": "accuracy.clear", "stop words alone": "accuracy.empty"}
-    found = {what: board.measured.get(name) for what, name in named.items()}
-    known = {what: each.value for what, each in found.items() if each}
-    return known or {"guessing": CHANCE}
-
-
-def told_ends(board: Board) -> str:
-    """The same, for a sentence."""
-    return ", ".join(f"{what}: {value:.0%}" for what, value in ends(board).items())
-
-
-def _beyond(row: Mapping[str, float], tests: int) -> bool:
-    """Whether more words are recovered than stay, by a test in pairs, one of so many."""
-    return row["value"] > row["kept"] and row["p"] * tests < ALONE
-
-
-def guessing(board: Board) -> float:
-    """Success of always naming the most frequent words, on the corpus of the first figure."""
-    rows = board.rows("asr", "defense", attack="prior-only", corpus=scoreboard.CORPUS)
-    return float(rows["value"].max())
 
 
 def at_equal_risk(at: pd.DataFrame, pairs: pd.DataFrame) -> Finding:
@@ -250,21 +108,22 @@ def protects(equal: pd.DataFrame) -> Finding:
     )
 
 
-def against(equal: pd.DataFrame, baseline: str) -> Finding:
-    """Who gives away less than one of BASELINES, by the tests of `scoreboard.equal_utility`."""
-    counts = equal_utility_findings.against(equal, baseline)
-    return equal_utility_findings.said_against(counts, baseline)
-
-
-def against_both(equal: pd.DataFrame) -> Finding:
-    """The same of both baselines and both utilities, in numbers of mechanisms, for README."""
-    accuracy = _counted(equal, LEFT_OUT, "accuracy")
-    random = ", ".join(_counted(equal, RANDOM, utility) for utility in UTILITIES)
+def against_both(board: Board, equal: pd.DataFrame) -> Finding:
+    """Who gives away less than BASELINES do, by the paired tests of `scoreboard.equal_utility`."""
+    left_out, random = (
+        said_against(against(equal, baseline), baseline) for baseline in (LEFT_OUT, RANDOM)
+    )
+    given, replaced = (
+        ", ".join(_counted(equal, baseline, utility) for utility in UTILITIES)
+        for baseline in (LEFT_OUT, RANDOM)
+    )
+    spoken = with_model(board)
     return Finding(
-        against(equal[equal["utility"] == "meaning"], LEFT_OUT).title,
-        "(Meaning: the cosine of sentence vectors, for a reader who knows the mechanism.) Leaving "
-        "out promises nothing, and what stands is certain. More is read back "
-        f"{accuracy}; than with random words (each kept, or any other sent) {random}.",
+        f"Mechanisms that give away more than simply leaving words out: {given}",
+        "Leaving words out promises nothing. More than with random words (each kept, or any other "
+        f"sent) is read back under {replaced}. *Meaning*: the cosine of sentence vectors, for a "
+        "reader who knows the mechanism.",
+        " ".join(part for part in (left_out.text, random.text, spoken) if part),
     )
 
 
@@ -276,22 +135,22 @@ def with_model(board: Board) -> str:
     added = board.rows("model_adds", "mechanism")
     meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
     return (
-        f"Where a small language model attacks too ({added['n'].max():,.0f} words), it is more "
-        f"than with words left out {meaning}, {accuracy}; than with random words "
+        f"Where a small language model attacks too ({added['n'].max():,.0f} words), more is read "
+        f"back than with words left out under {meaning}, {accuracy}; than with random words under "
         f"{_counted(equal, RANDOM, 'meaning')}."
     )
 
 
 def _counted(equal: pd.DataFrame, baseline: str, utility: str) -> str:
     """Under how many mechanisms more is read back than with a baseline at equal utility."""
-    counts = equal_utility_findings.against(equal, baseline)
-    named = equal_utility_findings.outcomes(counts, utility)
+    counts = against(equal, baseline)
+    named = outcomes(counts, utility)
     if not named:
-        return f"at equal {utility} (none was compared)"
+        return f"none was compared at equal {utility}"
     every = sum(map(len, named.values()))
     others = [f"{each}: {len(named[each])}" for each in ("less", "undecided") if len(named[each])]
     also = f" ({', '.join(others)})" if others else ""
-    return f"at equal {utility} under {len(named['more'])} of {every}{also}"
+    return f"{len(named['more'])} of {every} at equal {utility}{also}"
 
 
 def near_words(board: Board) -> Finding:
@@ -323,18 +182,34 @@ def context(board: Board) -> Finding:
     """Whether reading whole sentences passes what one word tells."""
     public, alone = (PAIRED + f"noisy_channel{each}" for each in ("", "_shadow"))
     single = PAIRED + "context_free_bound"
-    whole, language = (board.told(each) for each in (public, PAIRED + "noisy_channel_lm"))
-    known, shadow = (_without_interval(board, each) for each in (single, alone))
-    more = board.says(public, single)
+    whole, language = (_share(board, each) for each in (public, PAIRED + "noisy_channel_lm"))
+    known, shadow = (_bare_share(board, each) for each in (single, alone))
     passed = board.says(
         public,
         single,
         above="Under CusText+ a reader of public film reviews beats the best guess word by word",
         below="Under CusText+ a reader of public film reviews stays below the best guess word by "
         "word",
+        undecided="Under CusText+ a reader of public film reviews is not shown to beat the best "
+        "guess word by word",
     )
+    return Finding(
+        _capital(passed),
+        f"At epsilon 6 decoding whole sentences with word triples of public reviews recovers "
+        f"{whole} of the words; Bayes' rule word by word, even given the private word frequencies, "
+        f"{known}. A small language model, which may have read these sentences, recovers "
+        f"{language}.",
+        f"With shadow data alone decoding recovers {shadow}. {_other_texts(board)} "
+        f"{_bound_with_context(board)}",
+    )
+
+
+def _other_texts(board: Board) -> str:
+    """Whether reading whole sentences helps under SanText+, and on texts of another domain."""
     other = f"paired.santext.{scoreboard.CORPUS}.eps2.4."
-    less = [other + name for name in ("noisy_channel", "context_free_bound")]
+    triples, single = (
+        _bare_share(board, other + name) for name in ("noisy_channel", "context_free_bound")
+    )
     clothes = "misaligned.eps6."  # private texts of another domain than the attacker's
     films = clothes + "noisy_channel.misaligned"
     word_by_word = {
@@ -345,26 +220,35 @@ def context(board: Board) -> Finding:
         f"of {what} {board.says(films, name, undecided='not significantly different')}"
         for what, name in word_by_word.items()
     )
-    return Finding(
-        _capital(passed),
-        f"At epsilon 6 Bayes' rule, given the private word frequencies, recovers {known}. Decoding "
-        f"whole sentences recovers {whole} with word triples of public reviews ({more}), "
-        f"{language} with a language model, which may have read these sentences, and {shadow} with "
-        "shadow data alone. Under SanText+ (epsilon 2.4) the triples recover "
-        f"{_without_interval(board, less[0])}, Bayes' rule {_without_interval(board, less[1])}. Of "
-        f"clothes reviews film triples recover {_without_interval(board, films)}: compared with "
-        f"Bayes' rule with word frequencies {beside}.",
+    return (
+        f"Under SanText+ (epsilon 2.4) the triples recover {triples}, Bayes' rule {single}. Of "
+        f"clothes reviews film triples recover {_bare_share(board, films)}: compared with "
+        f"Bayes' rule with word frequencies {beside}."
     )
 
 
-def bound_with_context(board: Board) -> str:
+def _bound_with_context(board: Board) -> str:
     """The paper's own bound on the attacks of `context`, as a detector estimates it here."""
     trained = "" if board.profile == PAPER else " trained less than theirs"
     seen = PAIRED + "contextual_bound_seen"  # trained on the sentences that it answers for
     return (
         "The approximate bound of Tong et al. on attacks with context, estimated by a "
-        f"detector{trained}, is {board.told(seen)} (CusText+, epsilon 6)."
+        f"detector{trained}, is {_share(board, seen)} of the words (CusText+, epsilon 6)."
     )
+
+
+def _share(board: Board, name: str) -> str:
+    """A measured share of a hundred, with its interval."""
+    measured = board.measured.get(name)
+    if measured is None:
+        return board.told(name)
+    low, high = (math.nan if end is None else end for end in (measured.low, measured.high))
+    return told(measured.value, low, high)
+
+
+def _bare_share(board: Board, name: str) -> str:
+    """The same without its interval."""
+    return _share(board, name).partition(" (")[0]
 
 
 def _without_interval(board: Board, name: str) -> str:
@@ -382,27 +266,29 @@ def _capital(text: str) -> str:
 UNTUNED = "imdb"  # the corpus of notebook 03 on which no attack was tuned
 
 
-def window(board: Board) -> Finding:
+def window(board: Board, tokens: pd.DataFrame) -> Finding:
     """What solving the linear map finds of a punctuated stencil, beside the paper's attacker."""
     stencil = f"pr5.punctuated-stencil-w9-s1.0.{UNTUNED}."
     near, solved, blind = (
-        _without_interval(board, name)
+        _bare_share(board, name)
         for name in (stencil + "naive_skip", stencil + "deconvolution", f"blind5.{UNTUNED}")
     )
+    most = _share(board, stencil + "deconvolution_lm")
     verdict = board.says(
         stencil + "deconvolution",
         stencil + "naive_skip",
         above="Leaving a token out of its own mixture hides it from the paper's attacker, and not "
         "from one who inverts the mixing",
         below="The paper's attacker recovers more tokens than one who inverts the mixing",
+        undecided="Who inverts the mixing is not shown to recover more than the paper's attacker",
     )
     return Finding(
         _capital(verdict),
-        "Under the punctuated stencil of Harel et al. (window 9, sigma 1; film reviews) five "
-        "guesses of the first, who looks at one place, find "
-        f"{near} of the tokens (the five commonest pieces of public text, named everywhere, "
-        f"{blind}); of the second {solved}, with rehearsal and a language model "
-        f"{board.told(stencil + 'deconvolution_lm')}.{_in_sight(board)}",
+        "Under the punctuated stencil of Harel et al. (window 9, sigma 1) five guesses of an "
+        f"attacker who looks at one place find {near} of the tokens, of one who inverts the "
+        f"mixing {solved}, with rehearsal and a language model {most}.",
+        f"(Film reviews.) The five commonest pieces of public text, named everywhere, are right in "
+        f"{blind}.{_in_sight(board)} {least_read(board, tokens)}".strip(),
     )
 
 
@@ -411,7 +297,7 @@ def _in_sight(board: Board) -> str:
     shown = f"in_sight.punctuated-stencil-w9-s1.0.{UNTUNED}."
     if shown + "content" not in board.measured:
         return ""
-    content, other = (_without_interval(board, shown + what) for what in ("content", "other"))
+    content, other = (_bare_share(board, shown + what) for what in ("content", "other"))
     return (
         f" In whatever place, {content} of a text's content words stand among its outputs (another "
         f"text's: {other})."
@@ -458,21 +344,28 @@ def documents(board: Board) -> Finding:
         CLEAR + "author",
         above="DP-Prompt makes authors of single texts easier to identify",
         below="DP-Prompt makes authors of single texts harder to identify",
+        undecided="DP-Prompt is not shown to hide authors of single texts",
     )
     bound = board.measured.get(f"{PROMPT_EPSILON}tight")
     weak = ", which promises nothing" if bound and bound.value > LARGE else ""
     token = board.measured.get(f"{PROMPT_EPSILON}token_tight")
     cap = f" ({bound.value / token.value:.0f} tokens written)" if bound and token else ""
+    more = [beside_scissors(board), asked_again(board)]
     return Finding(
         f"{_capital(verdict)} for the classifiers that were run",
-        "None knew the language model's probabilities or learned from several outputs. "
-        "With clipping, at temperature 0.75, the "
-        f"strongest on one output reaches a macro F1 of {board.told(PROMPT + 'author')} for the "
-        f"author (guessing: {board.told('f1.random.plain.author')}; clean text: "
+        "With clipping, at temperature 0.75, the strongest that learned from single outputs names "
+        f"the author with a macro F1 of {board.told(PROMPT + 'author')} (guessing: "
+        f"{board.told('f1.random.plain.author')}; clean text: "
         f"{_without_interval(board, CLEAR + 'author')}){_on_several(board)}. For film "
-        f"sentiment it is {board.told(PROMPT + 'sentiment')}, clean "
-        f"{_without_interval(board, CLEAR + 'sentiment')}. The guarantee for any two documents"
-        f"{cap} is an epsilon of {board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
+        f"sentiment it is {_without_interval(board, PROMPT + 'sentiment')}, clean "
+        f"{_without_interval(board, CLEAR + 'sentiment')}. Its epsilon for a document{cap} is "
+        f"{board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
+        " ".join(
+            [
+                "No classifier knew the language model's probabilities.",
+                *(each for each in more if each),
+            ]
+        ),
     )
 
 
@@ -504,8 +397,8 @@ def _on_several(board: Board) -> str:
     most = strongest(several, "k").iloc[0]
     once = asked[(asked["k"] == 1) & (asked["access"] == most["access"])].iloc[0]
     return (
-        f", one who reads {most['k']:.0f} outputs of each of {most['n']:.0f} texts "
-        f"{between(most)}, by one {between(once)}"
+        f"; one who learned from {most['k']:.0f} outputs of each text and reads as many reaches "
+        f"{between(most)}, on one {once['value']:.2f} ({most['n']:.0f} texts)"
     )
 
 
@@ -543,9 +436,9 @@ def _by_every_run(board: Board) -> str:
     )
 
 
-def rewritten(found: pd.DataFrame, profile: str) -> Finding:
+def rewritten(texts: pd.DataFrame, profile: str) -> Finding:
     """How often texts are linked to their originals: of `scoreboard.whole_texts`."""
-    rows = rewriters(found)
+    rows = rewriters(texts)
     if rows.empty:
         return Finding("Mechanisms for whole texts were not measured", "(Notebook 08.)")
     sizes = profiles.load(profile, "08_whole_texts", Sizes, {})
@@ -565,32 +458,34 @@ def rewritten(found: pd.DataFrame, profile: str) -> Finding:
         f"at a time finds the original of {told(least['linked'], least['low'], least['high'])} of "
         f"{least['n']:.0f} outputs under {least['mechanism']} "
         f"({settings[least['mechanism']]}){also}.",
+        games(texts),
     )
 
 
 def vectors(board: Board) -> Finding:
     """What a regression reads of the vector of a sentence, as it is and with noise: notebook 08."""
-    found = "inverted.{release}.words_by_regression.{what}"
+    name = "inverted.{release}.words_by_regression.{what}"
     plain, noisy = (
-        [found.format(release=release, what=what) for what in ("content_words", "names")]
+        [name.format(release=release, what=what) for what in ("content_words", "names")]
         for release in ("vector_as_it_is", f"noise.eps_{NOISE}")
     )
     without = [each.replace("words_by_regression", "named_blindly") for each in plain]
-    blind, noisy = (
-        [_without_interval(board, each) for each in names] for names in (without, noisy)
-    )
+    blind, noisy = ([_bare_share(board, each) for each in pair] for pair in (without, noisy))
+    words, names = (_share(board, each) for each in plain)
     verdict = board.says(
         plain[0],
         without[0],
         above="The vector of a sentence gives its words away",
         below="The vector of a sentence misleads who reads words from it",
+        undecided="The vector of a sentence is not shown to give its words away",
     )
     return Finding(
         _capital(verdict),
-        "An attacker with public sentences and their vectors (MiniLM) finds by seven guesses "
-        f"{board.told(plain[0])} of a sentence's content words and {board.told(plain[1])} of the "
-        f"names that public reviews use too (without its vector {blind[0]} and {blind[1]}); with "
-        f"truncated Laplace noise (epsilon {NOISE}) {noisy[0]} and {noisy[1]}{_linked(board)}.",
+        "Seven guesses from its vector (MiniLM), by an attacker with public sentences and theirs, "
+        f"find {words} of a sentence's content words and {names} of the names that public reviews "
+        f"use too; without it {blind[0]} and {blind[1]}.",
+        f"With truncated Laplace noise (epsilon {NOISE}) they find {noisy[0]} and {noisy[1]}"
+        f"{_linked(board)}.",
     )
 
 
@@ -606,9 +501,9 @@ def _linked(board: Board) -> str:
     return f", yet among {best['candidates']:.0f} sentences {share} are linked"
 
 
-def games(found: pd.DataFrame) -> str:
+def games(texts: pd.DataFrame) -> str:
     """What the game of two texts shows of their epsilons: of `scoreboard.whole_texts`."""
-    played = found.dropna(subset=["shown"])
+    played = texts.dropna(subset=["shown"])
     if played.empty:
         return ""
     worst = played.sort_values("shown").iloc[-1]
@@ -622,13 +517,13 @@ def games(found: pd.DataFrame) -> str:
     )
 
 
-def rewriters(found: pd.DataFrame) -> pd.DataFrame:
+def rewriters(texts: pd.DataFrame) -> pd.DataFrame:
     """Settings of `scoreboard.whole_texts` that write a new text, least often linked first.
 
     Of those whose originals were looked for among the largest number of texts.
     """
-    writes = found["mechanism"].astype(str).str.startswith(REWRITERS)
-    linked = found[writes].dropna(subset=["linked"])
+    writes = texts["mechanism"].astype(str).str.startswith(REWRITERS)
+    linked = texts[writes].dropna(subset=["linked"])
     return linked[linked["candidates"] == linked["candidates"].max()]
 
 
@@ -643,8 +538,9 @@ def search(board: Board) -> Finding:
         kept + "annoy",
         above="MADLIB with Annoy at its default effort is another mechanism",
         below="Annoy keeps more words than the exact search",
+        undecided="MADLIB with Annoy is not shown to differ from that with an exact search",
     )
-    exact, annoy = (_without_interval(board, kept + each) for each in ("exact", "annoy"))
+    exact, annoy = (_bare_share(board, kept + each) for each in ("exact", "annoy"))
     return Finding(
         _capital(verdict),
         f"At epsilon 25 (GloVe 840B) it keeps {exact} of words with an exact search, with one "
@@ -652,36 +548,34 @@ def search(board: Board) -> Finding:
     )
 
 
-def worth(board: Board) -> str:
+def worth(board: Board) -> Finding:
     """How well the worth of a sanitized prompt is predicted."""
-    return (
-        "Epsilon alone (the mean at each) predicts how close the summary of a sanitized "
-        "text comes to the original text, with an R2 of "
-        f"{board.told('regression.eps_only.r2.by_document')} on unseen documents. To predict from "
-        "what the small model makes of the text changes that R2 by "
-        f"{board.told('gain.all.r2', 3)}, from the similarity of original and sanitized text alone "
-        f"by {board.told('gain.text.r2', 3)}."
+    alone = _without_interval(board, "regression.eps_only.r2.by_document")
+    return Finding(
+        f"Epsilon alone predicts what a sanitized prompt is worth with an R2 of {alone}",
+        "(The mean at each epsilon; worth: how close the summary of the sanitized text comes to "
+        "the original text; unseen documents.) What the small model makes of the text changes that "
+        f"R2 by {board.told('gain.all.r2', 3)}, the similarity of original and sanitized text "
+        f"alone by {board.told('gain.text.r2', 3)}.",
     )
 
 
-def guarantees(found: Sequence[Audit]) -> str:
+def guarantees(audits: Sequence[Audit]) -> Finding:
     """How many audits there are, what they broke, and how many wrong mechanisms they caught."""
-    if not found:
-        return "No audits are kept here: run `make audit`."
-    kept = [each for each in found if not each.published and each.verdict != "no claim"]
+    if not audits:
+        return Finding("No audits are kept here", "Run `make audit`.")
+    kept = [each for each in audits if not each.published and each.verdict != "no claim"]
     broken = [each.label for each in kept if each.verdict == "broken"]
-    said = (
-        f"{len(kept)} audits of a claim broke {f'that of {listing(broken)}' if broken else 'none'}."
-    )
-    stated = [each.mechanism for each in found if each.published and each.verdict == "broken"]
-    said += f" Stronger readings of a claim are refuted for {listing(stated)}." if stated else ""
+    stated = [each.mechanism for each in audits if each.published and each.verdict == "broken"]
+    said = f"Stronger readings of a claim are refuted for {listing(stated)}." if stated else ""
     caught, tried = scoreboard.mutants()
-    if not tried:
-        return said
-    return (
-        f"{said} Of {tried} mechanisms that were made wrong on purpose the same checks catch "
-        f"{caught}, on small vocabularies (exact ones at every pair)."
-    )
+    if tried:
+        said += (
+            f" Of {tried} mechanisms that were made wrong on purpose the same checks catch "
+            f"{caught}, on small vocabularies (exact ones at every pair)."
+        )
+    no_claim = f"that of {listing(broken)}" if broken else "none"
+    return Finding(f"{len(kept)} audits of a claim broke {no_claim}", said.strip())
 
 
 def proved(stated: pd.DataFrame) -> str:

@@ -182,23 +182,24 @@ def headlines(lost: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """
     changed, large = _levels(lost, "changed"), _levels(lost, TARGET)
     losses = {"text": "text", "slm": "small", "llm": "large"}
-    found = _resampled(lost, rng)
+    estimates = _resampled(lost, rng)
     for end, level in {"lowest_eps": 0, "highest_eps": -1}.items():
-        found[f"changed.{end}", "share"] = _mean(changed[:, level], (0.0, 1.0))
+        estimates[f"changed.{end}", "share"] = _mean(changed[:, level], (0.0, 1.0))
         for name, column in losses.items():
-            found[f"loss.{name}.{end}", "similarity"] = _mean(_levels(lost, column)[:, level])
+            estimates[f"loss.{name}.{end}", "similarity"] = _mean(_levels(lost, column)[:, level])
     mild = changed.mean(0) <= MILD
     if mild.any():
         for name, summary in {"slm": "small_sanitized", "llm": TARGET}.items():
             alike, loss = _levels(lost, summary)[:, mild], _levels(lost, losses[name])[:, mild]
-            found[f"similarity.{name}.mild", "similarity"] = _mean(alike.mean(1), (-1.0, 1.0))
-            found[f"loss.{name}.mild", "similarity"] = _mean(loss.mean(1))
+            estimates[f"similarity.{name}.mild", "similarity"] = _mean(alike.mean(1), (-1.0, 1.0))
+            estimates[f"loss.{name}.mild", "similarity"] = _mean(loss.mean(1))
     half = large[:, _half_changed(changed)]
     for end, value in {"lowest": float(half.min()), "highest": float(half.max())}.items():
         exact = Estimate(value, value, value, len(half))
-        found[f"similarity.llm.half_changed.{end}", "similarity"] = exact
+        estimates[f"similarity.llm.half_changed.{end}", "similarity"] = exact
     return pd.DataFrame(
-        {"name": name, "unit": unit, **each.columns()} for (name, unit), each in found.items()
+        {"name": name, "unit": unit, **estimate.columns()}
+        for (name, unit), estimate in estimates.items()
     )
 
 
@@ -239,9 +240,9 @@ def _resampled(lost: pd.DataFrame, rng: np.random.Generator) -> dict[tuple[str, 
     if nearly > 0:
         gained = large[:, nearly] - large[:, 0]
         asked["similarity.llm.gain.nearly_all_changed", "similarity"] = gained, np.mean
-    found = {name: _bootstrapped(*each, rng) for name, each in asked.items()}
+    estimates = {name: _bootstrapped(*each, rng) for name, each in asked.items()}
     gap = "loss.range.lowest_eps", "similarity"
-    return found | {gap: _size(found[gap])}
+    return estimates | {gap: _size(estimates[gap])}
 
 
 def _size(signed: Estimate) -> Estimate:
@@ -303,14 +304,14 @@ def knee(
         chance[original.ids != UNKNOWN] = expected
         at = rows[rows["epsilon"] == epsilon].sort_values("document")
         changed = at["changed"].to_numpy()[document]
-        found = {
+        estimates = {
             "predicted": stats.mean(chance, bounds=(0.0, 1.0)),
             "measured": stats.clustered_mean(changed, document, bounds=(0.0, 1.0)),
             "difference": stats.clustered_mean(changed - chance, document, bounds=(-1.0, 1.0)),
         }
-        for what, each in found.items():
+        for what, estimate in estimates.items():
             n = len(document if what == "predicted" else original)
-            result.append({"epsilon": epsilon, "what": what, **each.columns(), "n": n})
+            result.append({"epsilon": epsilon, "what": what, **estimate.columns(), "n": n})
     return pd.DataFrame(result)
 
 
@@ -367,7 +368,7 @@ def _gained(
 # --- Intervals and what they are good for -------------------------------------------------------
 
 
-def coverage(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def coverage(intervals: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Coverage and width of `prediction.cross_intervals`, at each epsilon and over all.
 
     Errors of shares are by document. A width has none: it rests on the errors of the documents
@@ -376,7 +377,7 @@ def coverage(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     share of documents whose intervals all cover), value, low, high, n.
     """
     result = []
-    for features, table in found.items():
+    for features, table in intervals.items():
         parts = {np.nan: table, **dict(list(table.groupby("epsilon")))}
         for epsilon, part in parts.items():
             where, document = {"features": features, "epsilon": epsilon}, part["document"]
@@ -393,7 +394,7 @@ def coverage(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def decisions(
     rows: pd.DataFrame,
-    found: Mapping[str, pd.DataFrame],
+    intervals: Mapping[str, pd.DataFrame],
     features: Mapping[str, Sequence[str]],
     sizes: Sizes,
     seed: Any,
@@ -418,11 +419,11 @@ def decisions(
     cuts = [folds(count, sizes.folds, stream(seed, "06", "cost", str(cut))) for cut in range(CUTS)]
     for threshold in sizes.thresholds:
         everywhere = (np.full(len(truth), level) for level in range(truth.shape[1] + 1))
-        made = [outcome(level, truth, revealed, threshold)["cost"] for level in everywhere]
-        costs = np.stack(made, axis=1)
-        for known, table in found.items():
+        by_level = [outcome(level, truth, revealed, threshold)["cost"] for level in everywhere]
+        costs = np.stack(by_level, axis=1)
+        for known, table in intervals.items():
             told = {rule: _levels(table, rule) for rule in ("predicted", "low")}
-            chosen = {rule: [promised(each, threshold)] for rule, each in told.items()}
+            chosen = {rule: [promised(believed, threshold)] for rule, believed in told.items()}
             margin = partial(with_margin, told["predicted"], costs, threshold)
             chosen["margin"] = [margin(cut) for cut in cuts]
             chosen["cost"] = [cheapest(rows, features[known], costs, cut) for cut in cuts]

@@ -130,6 +130,6 @@ def _epsilons(ax: Axes, epsilons: pd.Series) -> None:
     ax.minorticks_off()
 
 
-def _n(found: pd.DataFrame) -> int:
+def _n(table: pd.DataFrame) -> int:
     """Observations that every point rests on; tables of this notebook have one number."""
-    return int(found["n"].max())
+    return int(table["n"].max())

@@ -19,9 +19,9 @@ def _told(run: Run, name: str, digits: int = 3) -> str:
 
 def _apart(run: Run, first: str, second: str, above: str, below: str) -> str:
     """Whether one measurement is above another, and by how much."""
-    found = run.difference(first, second)
-    said = found.says(above=above, below=below, undecided="undecided at this size")
-    return f"{said}, {found}"
+    difference = run.difference(first, second)
+    said = difference.says(above=above, below=below, undecided="undecided at this size")
+    return f"{said}, {difference}"
 
 
 def knee(table: pd.DataFrame) -> Finding:
@@ -104,7 +104,7 @@ def prediction(run: Run, spread: float) -> Finding:
     )
     left = 1 - run.measurement(alone).value
     explained = run.difference(r2("everything"), alone).value / left
-    printed = {each.id: each.value for each in claims.of("06_slm_utility")}
+    printed = {each.id: each.value for each in claims.for_notebook("06_slm_utility")}
     theirs, error = (printed[f"carpentier.table1.all.{each}"] for each in ("r2", "rmse"))
     assert theirs is not None and error is not None  # they are printed
     return Finding(
@@ -195,6 +195,6 @@ def decision(run: Run, sizes: Sizes) -> Finding:
 def _counted(run: Run, sizes: Sizes, one: str, other: str) -> str:
     """At how many thresholds features under a rule cost more, and less, than others do."""
     ends = [f"decision.{each}.cost.at{{}}" for each in (one, other)]
-    found = [run.difference(*(end.format(at) for end in ends)) for at in sizes.thresholds]
-    said = [each.says(above="more", below="less", undecided="") for each in found]
+    differences = [run.difference(*(end.format(at) for end in ends)) for at in sizes.thresholds]
+    said = [difference.says(above="more", below="less", undecided="") for difference in differences]
     return f"significantly more at {said.count('more')}, less at {said.count('less')}"

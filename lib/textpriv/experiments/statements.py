@@ -132,24 +132,28 @@ def best(*sources: Source) -> Attacked | None:
     leave one out: they show in its interval, which is simultaneous over all of them. Among equals
     it is the one whose interval begins highest.
     """
-    found = pd.concat([each.rows.assign(did=each.did) for each in sources] or [pd.DataFrame()])
-    if found.empty:
+    attacks = pd.concat(
+        [source.rows.assign(did=source.did) for source in sources] or [pd.DataFrame()]
+    )
+    if attacks.empty:
         return None
-    if unknown := sorted(set(found["attack"]) - set(ATTACKERS)):
+    if unknown := sorted(set(attacks["attack"]) - set(ATTACKERS)):
         raise InvalidInput(
             f"attackers: got {unknown}, expected some of ATTACKERS; say who they are in "
             "attacks/registry.py"
         )
-    known = {each: found[each].fillna(found["value"]) for each in ("low", "high")}
-    found = found.assign(**known, n=found["n"].fillna(0))
-    found = found.sort_values(["value", "low"], ascending=False, kind="stable", ignore_index=True)
-    numbers = found[["value", "low", "high", "n"]].itertuples(index=False)
+    known = {end: attacks[end].fillna(attacks["value"]) for end in ("low", "high")}
+    attacks = attacks.assign(**known, n=attacks["n"].fillna(0))
+    attacks = attacks.sort_values(
+        ["value", "low"], ascending=False, kind="stable", ignore_index=True
+    )
+    numbers = attacks[["value", "low", "high", "n"]].itertuples(index=False)
     rates = {
         row: Estimate(value, low, high, int(n)) for row, (value, low, high, n) in enumerate(numbers)
     }
     who, success = strongest(rates)
-    attack, did = found.loc[who, ["attack", "did"]]
-    return Attacked(success, ATTACKERS[attack], did, found["attack"].nunique())
+    attack, did = attacks.loc[who, ["attack", "did"]]
+    return Attacked(success, ATTACKERS[attack], did, attacks["attack"].nunique())
 
 
 # --- The statements -----------------------------------------------------------------------------

@@ -111,10 +111,10 @@ def gather(sizes: Sizes, rng: np.random.Generator) -> Secrets:
     ours, others = (reviews.subset(part) for part in parts)
     names = sorted(person_names(others.texts))
     sentences = dict.fromkeys(splits.sentences(ours, *WORDS).texts)
-    found = [(text, names_in(text, names)) for text in sentences]
-    found = [(text, own) for text, own in found if own and BLANK not in text]
-    rows = rng.permutation(len(found))[: sizes.sentences]
-    texts, own = [found[row][0] for row in rows], [found[row][1] for row in rows]
+    with_names = [(text, names_in(text, names)) for text in sentences]
+    with_names = [(text, own) for text, own in with_names if own and BLANK not in text]
+    rows = rng.permutation(len(with_names))[: sizes.sentences]
+    texts, own = [with_names[row][0] for row in rows], [with_names[row][1] for row in rows]
     drawn = [{name: names[rng.integers(len(names))].capitalize() for name in sorted(each)}
              for each in own]  # fmt: skip
     pairs = list(zip(texts, drawn, strict=True))
@@ -123,7 +123,7 @@ def gather(sizes: Sizes, rng: np.random.Generator) -> Secrets:
     return Secrets(
         texts,
         redacted=[replaced(text, dict.fromkeys(swap, BLANK)) for text, swap in pairs],
-        swapped=[replaced(*each) for each in pairs],
+        swapped=[replaced(*pair) for pair in pairs],
         names=own,
         listed=names,
         reviews=list(others.texts),
@@ -153,7 +153,7 @@ def encode(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
 # --- What is counted ----------------------------------------------------------------------------
 
 
-def found(wanted: Sequence[Set[str]], guesses: Sequence[str]) -> tuple[IntArray, IntArray]:
+def word_hits(wanted: Sequence[Set[str]], guesses: Sequence[str]) -> tuple[IntArray, IntArray]:
     """Sentence of every word that is wanted, in lower case, and whether its guess has the word."""
     rows = [
         (number, word in spelled)
@@ -324,8 +324,8 @@ def read_off(
     for release, attacks in releases.items():
         for what, words in wanted.items():
             for attack, guesses in attacks.items():
-                sentence, hits = found(words, guesses)
-                _, elsewhere = found(words, [*guesses[1:], guesses[0]])
+                sentence, hits = word_hits(words, guesses)
+                _, elsewhere = word_hits(words, [*guesses[1:], guesses[0]])
                 p = 1.0 if attack == guessing else paired_test(hits, elsewhere, sentence, rng)
                 share = clustered_share(hits, sentence, sample=SENTENCES)
                 row = {"release": release, "attack": attack, "what": what, "p": p}
@@ -374,8 +374,8 @@ def one_word_apart(texts: Sequence[str], others: Sequence[str]) -> list[int]:
 
 def nearest_among(table: Embedding, words: IntArray, among: IntArray) -> IntArray:
     """The nearest of some words, itself left out, to each of others: (words,) ids."""
-    found = ExactSearch(table.vectors[among]).nearest(table.vectors[words], 2)[0]
-    near = among[found]
+    indices = ExactSearch(table.vectors[among]).nearest(table.vectors[words], 2)[0]
+    near = among[indices]
     return np.where(near[:, 0] == words, near[:, 1], near[:, 0])
 
 

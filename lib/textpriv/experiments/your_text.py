@@ -38,14 +38,14 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
     epsilons: dict[str, tuple[float, ...]]  # of that figure, rising, by mechanism
 
 
-def rows(found: Mapping[str, Evaluation]) -> pd.DataFrame:
+def rows(evaluations: Mapping[str, Evaluation]) -> pd.DataFrame:
     """The strongest attack on words and on texts, for each mechanism.
 
     Columns: mechanism, epsilon, finds, attack, value, low, high, chance, n.
     """
     best = [
         {"mechanism": name, "epsilon": each.epsilon, **strongest}
-        for name, each in found.items()
+        for name, each in evaluations.items()
         for finds in ("words", "texts")
         if (strongest := each.strongest(finds)) is not None
     ]

@@ -183,15 +183,15 @@ class DPFusion:
         """
         said = [*self.generator.encode([output])[0], self.generator.end][: self.tokens]
         columns = np.searchsorted(self.generator.sayable, said)
-        found: list[torch.Tensor] = []
+        laws: list[torch.Tensor] = []
 
         def follow(private: torch.Tensor, shown: torch.Tensor, _: IntArray) -> IntArray:
-            found.append(self.log_law(private, shown))
-            return columns[len(found) - 1 : len(found)]
+            laws.append(self.log_law(private, shown))
+            return columns[len(laws) - 1 : len(laws)]
 
         ((private, shown),) = self._pairs([text], [redacted])
         generate_both(self.generator, [private], [shown], follow, tokens=len(said))
-        return torch.cat(found)
+        return torch.cat(laws)
 
     def _pairs(
         self, texts: Sequence[str], redacted: Sequence[str]
@@ -264,10 +264,10 @@ def _searched(
             break
         chord = low + (high - low) * below / (below - above)
         middle = (low + high) / 2 if step % 4 == 3 else chord
-        found = reached(middle)
-        keeps, value = found <= limit, 1 / found - 1 / limit
+        at_middle = reached(middle)
+        keeps, value = at_middle <= limit, 1 / at_middle - 1 / limit
         # An end that stays weighs half in the next chord (Illinois), so that both move.
         below, above = torch.where(keeps, value, below / 2), torch.where(keeps, above / 2, value)
         low, high = torch.where(keeps, middle, low), torch.where(keeps, high, middle)
-        at_low = torch.where(keeps, found, at_low)
+        at_low = torch.where(keeps, at_middle, at_low)
     return torch.where(keeps_all, 1.0, low).clamp(max=1 - 1e-12)

@@ -239,9 +239,9 @@ def _likeliest(
 
     `apart` and `length` are |x - y|^2 and |y|^2 in the same unit.
     """
-    found = law.tocoo()
-    other = found.col != words[found.row]
-    row, column, mass = found.row[other], found.col[other], found.data[other]
+    entries = law.tocoo()
+    other = entries.col != words[entries.row]
+    row, column, mass = entries.row[other], entries.col[other], entries.data[other]
     replaced = torch.from_numpy(np.bincount(row, mass, minlength=len(words))).double()
     seen = np.array([mass @ length[column].numpy(), mass @ apart[row, column].numpy()])
     chunks = torch.arange(len(words)).split(max(1, ROW_BYTES // (4 * apart.shape[1])))

@@ -96,11 +96,11 @@ class _DistanceMechanism(Normalized):
     def log_rows(self, inputs: IntArray) -> FloatArray:
         x = check_ids(inputs, self.size, what="inputs")
         weights = self._log_weights(x)
-        found = weights.sub_(torch.logsumexp(weights, dim=1, keepdim=True)).numpy()
+        log_probability = weights.sub_(torch.logsumexp(weights, dim=1, keepdim=True)).numpy()
         if self.outputs is None:
-            return found
+            return log_probability
         rows = np.full((len(x), self.size), -np.inf)
-        rows[:, self.outputs] = found
+        rows[:, self.outputs] = log_probability
         return rows
 
     @torch.inference_mode()
@@ -472,12 +472,12 @@ class CusTextPlus(CusText):
 def nearest_sets(points: NDArray[np.floating], set_size: int) -> IntArray:
     """The `set_size` nearest words of every word, itself first: (words, set_size)."""
     # Small groups: many neighbours per query are found in nearly as many groups.
-    found = ExactSearch(points, group=8).nearest(points, set_size)[0]
-    own = np.arange(len(found))[:, None]
+    nearest = ExactSearch(points, group=8).nearest(points, set_size)[0]
+    own = np.arange(len(nearest))[:, None]
     # Words with the same vector stand in the order of their ids, perhaps all of them before it.
-    found[(found != own).all(1), -1] = own[(found != own).all(1), 0]
-    order = np.argsort(found != own, axis=1, kind="stable")
-    return np.take_along_axis(found, order, axis=1)
+    nearest[(nearest != own).all(1), -1] = own[(nearest != own).all(1), 0]
+    order = np.argsort(nearest != own, axis=1, kind="stable")
+    return np.take_along_axis(nearest, order, axis=1)
 
 
 def greedy_groups(points: NDArray[np.floating], set_size: int) -> IntArray:

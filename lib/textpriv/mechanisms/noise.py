@@ -85,12 +85,12 @@ class Madlib(Mechanism):
             start += len(noise)
 
     def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:
-        found = np.concatenate(
+        outputs = np.concatenate(
             [self.search.nearest(queries)[0][:, 0] for queries in self.noisy_vectors(ids, rng)]
         )
-        none = found < 0  # an approximate index may find no row: any word, blindly
-        found[none] = rng.integers(self.size, size=int(none.sum()))
-        return found
+        none = outputs < 0  # an approximate index may find no row: any word, blindly
+        outputs[none] = rng.integers(self.size, size=int(none.sum()))
+        return outputs
 
 
 class Mahalanobis(Madlib):

@@ -421,7 +421,7 @@ def sanitize_at(
     if seed is not None:
         warn_of("seed")
     first, count = mechanisms[0], len(mechanisms)
-    laws = [Sampled(seed=seed, keys=("dp-prompt", each._settings)) for each in mechanisms]
+    laws = [Sampled(seed=seed, keys=("dp-prompt", mechanism._settings)) for mechanism in mechanisms]
 
     def choose(scores: torch.Tensor, numbers: IntArray) -> IntArray:
         result = np.empty(len(numbers), dtype=np.int64)
@@ -435,9 +435,9 @@ def sanitize_at(
 
     prompts = [prompt for prompt in first.prompts(texts) for _ in mechanisms]
     outputs: list[list[int]] = [[] for _ in prompts]
-    for numbers, found in generate(
+    for numbers, sequences in generate(
         first.generator, prompts, choose, tokens=first.tokens, batch=batch
     ):
-        for number, output in zip(numbers.tolist(), found, strict=True):
+        for number, output in zip(numbers.tolist(), sequences, strict=True):
             outputs[number] = output
     return [first.generator.say(outputs[which::count]) for which in range(count)]

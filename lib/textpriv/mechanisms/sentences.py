@@ -297,12 +297,12 @@ def learn_recoder(
     points, truth = torch.from_numpy(means), torch.from_numpy(cluster.astype(np.int64))
 
     def loss(step: int) -> torch.Tensor:
-        of = torch.from_numpy(order(step * training.batch, (step + 1) * training.batch))
-        return F.cross_entropy(last(hidden(points[of])), truth[of])
+        batch = torch.from_numpy(order(step * training.batch, (step + 1) * training.batch))
+        return F.cross_entropy(last(hidden(points[batch])), truth[batch])
 
     def measure() -> float:
-        found = last(hidden(points[is_held])).argmax(1)
-        return float((found == truth[is_held]).double().mean())
+        predicted = last(hidden(points[is_held])).argmax(1)
+        return float((predicted == truth[is_held]).double().mean())
 
     curve = fine_tune([hidden, last], loss, training, seed=seed, measure=measure)
     return Recoder(hidden.requires_grad_(False), public.width, curve.accuracy[-1])

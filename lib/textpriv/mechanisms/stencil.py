@@ -177,11 +177,11 @@ class Stencil:
                 continue
             ids = part.ids[rows]
             mixtures = weights[rows][:, rows] @ self.table.vectors[ids].astype(np.float64)
-            found, _ = self.table.nearest(mixtures, 2)
+            nearest, _ = self.table.nearest(mixtures, 2)
             differ = np.full(len(rows), self.change)
             if self.punctuated:
                 differ |= weights.diagonal()[rows] > 0  # its own neighbour
-            output = np.where(differ & (found[:, 0] == ids), found[:, 1], found[:, 0])
+            output = np.where(differ & (nearest[:, 0] == ids), nearest[:, 1], nearest[:, 0])
             result[positions[rows]] = output
         return corpus.with_ids(result)
 

@@ -66,11 +66,11 @@ class Vickrey(AfterNoise):
         start = 0
         for queries in self.madlib.noisy_vectors(ids, rng):
             part = slice(start, start + len(queries))
-            found, distances = self.madlib.search.nearest(queries, 2)
-            alone = found[:, 1] < 0  # an approximate index may find one row, or none
+            nearest, distances = self.madlib.search.nearest(queries, 2)
+            alone = nearest[:, 1] < 0  # an approximate index may find one row, or none
             distances[alone] = 0.0
             second = ~alone & (uniform[part] >= share_of_nearest(distances, self.t))
-            result[part] = np.where(second, found[:, 1], found[:, 0])
+            result[part] = np.where(second, nearest[:, 1], nearest[:, 0])
             start = part.stop
         none = result < 0  # any word, blindly
         result[none] = rng.integers(self.size, size=int(none.sum()))

@@ -75,7 +75,7 @@ class Sequences:
     def rows(self, documents: IntArray) -> Rows:
         """These documents, padded to the longest of them."""
         spans = zip(self.starts[documents].T, self.counts[documents].T, strict=True)
-        return Rows.of(self.pool, list(spans), self.padding)
+        return Rows.from_pool(self.pool, list(spans), self.padding)
 
 
 def sequences(
@@ -142,9 +142,9 @@ def features(
     """
     read = sequences(encoder, corpus, second, longest=longest)
     result = np.empty((len(corpus), encoder.width), dtype=np.float32)
-    for of in by_length(read.lengths, batch):
-        rows = read.rows(of)
-        result[of] = encoder.pooled(rows, types=rows.segments >= SECOND).cpu().numpy()
+    for documents in by_length(read.lengths, batch):
+        rows = read.rows(documents)
+        result[documents] = encoder.pooled(rows, types=rows.segments >= SECOND).cpu().numpy()
     return result
 
 
@@ -230,9 +230,9 @@ class Classifier(torch.nn.Module):
     def probability(self, read: Sequences, documents: IntArray) -> FloatArray:
         """Probability of every class for some of the documents: (documents, classes)."""
         result = np.empty((len(documents), self.classifier.out_features))
-        for of in by_length(read.lengths[documents], BATCH):
-            scores = self(read.rows(documents[of]))
-            result[of] = F.softmax(scores.double(), dim=1).cpu().numpy()
+        for batch in by_length(read.lengths[documents], BATCH):
+            scores = self(read.rows(documents[batch]))
+            result[batch] = F.softmax(scores.double(), dim=1).cpu().numpy()
         return result
 
 
@@ -303,8 +303,8 @@ def _batches(
         shuffled = rng.permutation(documents)
         batches: list[IntArray] = []
         for start in range(0, len(shuffled), SORTED * batch):
-            some = shuffled[start : start + SORTED * batch]
-            alike = some[np.argsort(lengths[some], kind="stable")]
+            stretch = shuffled[start : start + SORTED * batch]
+            alike = stretch[np.argsort(lengths[stretch], kind="stable")]
             batches += np.array_split(alike, -(-len(alike) // batch))
         for which in rng.permutation(len(batches)).tolist():
             yield batches[which]

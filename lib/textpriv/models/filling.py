@@ -152,20 +152,20 @@ def _blocks(
     """Full rows of running text: those held out (of the last texts), and at most `needed`."""
     tokenizer, inner = encoder.tokenizer, length - 2
 
-    def cut(some: Sequence[str]) -> Iterator[IntArray]:
-        for ids in tokenizer(list(some), add_special_tokens=False, verbose=False)["input_ids"]:
+    def cut(documents: Sequence[str]) -> Iterator[IntArray]:
+        for ids in tokenizer(list(documents), add_special_tokens=False, verbose=False)["input_ids"]:
             count = len(ids) // inner
             inside = np.array(ids[: count * inner], dtype=np.int64).reshape(count, inner)
             first = np.full((count, 1), tokenizer.cls_token_id)
             last = np.full((count, 1), tokenizer.sep_token_id)
             yield np.concatenate([first, inside, last], axis=1)
 
-    def collect(some: Sequence[str], wanted: int) -> tuple[IntArray, int]:
-        parts, used, found = [np.empty((0, length), dtype=np.int64)], 0, 0
+    def collect(documents: Sequence[str], wanted: int) -> tuple[IntArray, int]:
+        parts, used, count = [np.empty((0, length), dtype=np.int64)], 0, 0
         step = min(256, 1 + len(texts) // 20)  # the texts from which rows are held out do not train
-        while used < len(some) and found < wanted:
-            parts += cut(some[used : used + step])
-            used, found = used + step, sum(map(len, parts))
+        while used < len(documents) and count < wanted:
+            parts += cut(documents[used : used + step])
+            used, count = used + step, sum(map(len, parts))
         return np.concatenate(parts)[:wanted], used
 
     held, used = collect(texts[::-1], held_out)

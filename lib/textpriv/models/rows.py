@@ -41,7 +41,7 @@ class Rows:
     segments: IntArray
 
     @classmethod
-    def of(cls, pool: IntArray, segments: Sequence[Spans], pad: int) -> Rows:
+    def from_pool(cls, pool: IntArray, segments: Sequence[Spans], pad: int) -> Rows:
         """Stretches of a pool of pieces, written one after the other in every row."""
         starts = np.stack([span[0] for span in segments], axis=1)
         lengths = np.stack([span[1] for span in segments], axis=1)
@@ -56,10 +56,10 @@ class Rows:
 
     def first(self, segment: int) -> IntArray:
         """Column of the first piece of a segment, in every row."""
-        found = self.segments == segment
-        if not found.any(1).all():
+        matches = self.segments == segment
+        if not matches.any(1).all():
             raise InvalidInput(f"segment: got {segment}, which some row has no piece of")
-        return found.argmax(1)
+        return matches.argmax(1)
 
 
 class Pieces:
@@ -153,7 +153,7 @@ class Pieces:
 
     def rows(self, segments: Sequence[Spans]) -> Rows:
         """Segments written one after the other, in every row."""
-        return Rows.of(self.pool, segments, self.pad)
+        return Rows.from_pool(self.pool, segments, self.pad)
 
 
 @functools.lru_cache(maxsize=4)  # a vocabulary takes most of a second
@@ -170,8 +170,8 @@ def pieces_of(tokenizer: FastTokenizer, words: tuple[str, ...]) -> tuple[IntArra
         )
     if not words:
         return np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    found = tokenizer(list(words), add_special_tokens=False)["input_ids"]
-    pieces = [each or [tokenizer.unk_token_id] for each in found]
+    encoded = tokenizer(list(words), add_special_tokens=False)["input_ids"]
+    pieces = [each or [tokenizer.unk_token_id] for each in encoded]
     flat = np.array([piece for each in pieces for piece in each], dtype=np.int64)
     bounds = np.cumsum([0, *(len(each) for each in pieces)])
     flat.flags.writeable = bounds.flags.writeable = False

@@ -91,10 +91,10 @@ def _states(encoder: Encoder, texts: Sequence[str]) -> list[torch.Tensor]:
     read = sequences(encoder, corpus, longest=longest)
     before, after = map(len, encoder.framed(1))
     result = [torch.empty(0, encoder.width)] * len(texts)
-    for of in by_length(read.lengths, _BATCH):
-        found = torch.nn.functional.normalize(encoder.states(read.rows(of)).float(), dim=2)
-        for row, text in enumerate(of.tolist()):
-            result[text] = found[row, before : int(read.lengths[text]) - after].cpu()
+    for numbers in by_length(read.lengths, _BATCH):
+        states = torch.nn.functional.normalize(encoder.states(read.rows(numbers)).float(), dim=2)
+        for row, text in enumerate(numbers.tolist()):
+            result[text] = states[row, before : int(read.lengths[text]) - after].cpu()
     return result
 
 

@@ -108,8 +108,8 @@ class AnnoySearch:
         check_count(k, 1, self.size, what="k")
         ids = np.full((len(array), k), -1, dtype=np.int64)
         for row, query in enumerate(array.tolist()):
-            found = self.index.get_nns_by_vector(query, k, search_k=self.effort)
-            ids[row, : len(found)] = found
+            neighbors = self.index.get_nns_by_vector(query, k, search_k=self.effort)
+            ids[row, : len(neighbors)] = neighbors
         return ids, _distances(self.vectors, array, ids)
 
 

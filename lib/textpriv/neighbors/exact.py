@@ -59,10 +59,10 @@ def _best(
     if k == 1:
         one_id, one_score = first_best(query, ids, scores, queries)
         return one_id[:, None], one_score[:, None]
-    found = best_per_query(
+    best = best_per_query(
         query.cpu().numpy(), ids.cpu().numpy(), scores.cpu().numpy(), k=k, queries=queries
     )
-    best_ids, best_scores = (torch.from_numpy(array).to(query.device) for array in found)
+    best_ids, best_scores = (torch.from_numpy(array).to(query.device) for array in best)
     return best_ids, best_scores
 
 
@@ -141,14 +141,14 @@ class ExactSearch:
         per_group, per_query = self._score_error(centered, norm, lost, shifting)
         # Storing a result s changes it by at most 2 rounding |s|.
         least = per_group @ per_query * -(1 + 3 * table.output_rounding)
-        found = []
+        pairs = []
         for rows, groups in table.blocks():
             scores = (table.rounded[rows] @ rounded).view(len(least[groups]), table.group, -1)
             group, query = (scores.amax(1) >= least[groups]).nonzero(as_tuple=True)
             reached = scores[group, :, query] >= least[groups][group, query, None]
             hit, place = reached.nonzero(as_tuple=True)
-            found.append((rows.start + group[hit] * table.group + place, query[hit]))
-        row, query = (torch.cat(part) for part in zip(*found, strict=True))
+            pairs.append((rows.start + group[hit] * table.group + place, query[hit]))
+        row, query = (torch.cat(part) for part in zip(*pairs, strict=True))
         return row[row < self.size], query[row < self.size]
 
     def _single_error(self, exact: torch.Tensor) -> torch.Tensor:
@@ -180,8 +180,8 @@ class ExactSearch:
             score = (centered[which[away]] * points).sum(1) - (points**2).sum(1) / 2
             nearness[start + away] = score
         ids, _ = _best(query, rows, nearness, k=k, queries=len(exact))
-        found = self.table.rows[ids].double()
-        return ids.cpu().numpy(), (exact[:, None] - found).norm(dim=2).cpu().numpy()
+        neighbors = self.table.rows[ids].double()
+        return ids.cpu().numpy(), (exact[:, None] - neighbors).norm(dim=2).cpu().numpy()
 
     def _candidate_groups(
         self, centered: torch.Tensor, k: int
@@ -235,7 +235,7 @@ class ExactSearch:
 
     def _scanned(self, exact: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
         """As `_candidate_rows`, from the scores of all rows: for many neighbours."""
-        table, error, found = self.table, self._single_error(exact), []
+        table, error, pairs = self.table, self._single_error(exact), []
         rows, half_norm = table.rows[: self.size], table.half_norm[: self.size]
         step = max(1, SCAN_BYTES // (4 * self.size))
         for start in range(0, len(exact), step):
@@ -243,8 +243,8 @@ class ExactSearch:
             scores = torch.addmm(-half_norm, exact[part].float(), rows.T)
             kth = torch.topk(scores, k, dim=1).values[:, -1]
             query, row = (scores >= (kth - error[part])[:, None]).nonzero(as_tuple=True)
-            found.append((row, start + query))
-        row, query = (torch.cat(each) for each in zip(*found, strict=True))
+            pairs.append((row, start + query))
+        row, query = (torch.cat(each) for each in zip(*pairs, strict=True))
         return row, query
 
     def _candidate_rows(

@@ -312,10 +312,10 @@ class AllRadii:
         step = max(1, GATHER_BYTES * self.table.gather_room // (8 * self.dimension))
         for start in range(0, len(row), step):
             part = slice(start, start + step)
-            of = word[part]
+            words = word[part]
             offset = self.table.rows.index_select(0, row[part]).double()
-            offset -= origin.index_select(0, of)
-            slope[part] = torch.linalg.vecdot(offset, unit.index_select(0, of))
+            offset -= origin.index_select(0, words)
+            slope[part] = torch.linalg.vecdot(offset, unit.index_select(0, words))
             cost[part] = torch.linalg.vecdot(offset, offset) / 2
         return slope, cost
 
@@ -486,8 +486,8 @@ class AllRadii:
         upper, lower, ids = self._rate_bounds(own, unit, group, pair)
         certain = torch.zeros(len(unit), device=self.table.device)
         certain.scatter_reduce_(0, pair, lower.amax(1), "amax")
-        found, position = (upper >= certain[pair, None]).nonzero(as_tuple=True)
-        return ids[found, position], pair[found]
+        which, position = (upper >= certain[pair, None]).nonzero(as_tuple=True)
+        return ids[which, position], pair[which]
 
     def _rate_bounds(
         self, own: torch.Tensor, unit: torch.Tensor, group: torch.Tensor, pair: torch.Tensor

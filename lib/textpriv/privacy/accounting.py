@@ -203,10 +203,10 @@ def optimal_epsilon(bound: float, count: int, delta: float) -> float:
     """Least epsilon that holds up to delta for `count` fixed mechanisms of one range."""
     if bound == 0 or optimal_delta(bound, count, 0.0) <= delta:
         return 0.0
-    found = brentq(
+    root = brentq(
         lambda epsilon: optimal_delta(bound, count, epsilon) - delta, 0.0, bound * count, xtol=1e-9
     )
-    return min(float(found) + 1e-8, bound * count)  # to the safe side of the root
+    return min(float(root) + 1e-8, bound * count)  # to the safe side of the root
 
 
 def _log_rest(x: ArrayLike) -> FloatArray:

@@ -1,7 +1,7 @@
 """What MADLIB really loses between two words, from the all-radii form, with certain bounds.
 
-    for found in certified_losses(madlib, "hockey", "soccer", [5, 10, 20], rng):
-        print(found.epsilon, found.low, found.high, found.claimed)
+    for bound in certified_losses(madlib, "hockey", "soccer", [5, 10, 20], rng):
+        print(bound.epsilon, bound.low, bound.high, bound.claimed)
 
 The claim eps * d is the loss of the noisy vector. The word next to it says less: how much less has
 no closed form, but can be bounded for the event that attackers use most, that a word came out as
@@ -106,7 +106,7 @@ def certified_losses(
         offset = np.linalg.solve(mechanism.root, offset)
     along = units[0] @ offset
     level = (1 - CONFIDENCE) / 4
-    found = []
+    bounds = []
     for epsilon in wanted:
         kept = radius_cdf(crossing, n, epsilon)
         weighed = _weighed(crossing, along, float(offset @ offset), n, epsilon)
@@ -119,8 +119,8 @@ def certified_losses(
         with np.errstate(divide="ignore"):
             low = np.log(stay[0]) - np.log(_mean_bounds(mass, level)[1])
             high = np.log(stay[1]) - np.log(least)
-        found.append(Certified(epsilon, claimed, float(low), float(high), float(kept.mean())))
-    return found
+        bounds.append(Certified(epsilon, claimed, float(low), float(high), float(kept.mean())))
+    return bounds
 
 
 def _weighed(
@@ -141,8 +141,8 @@ def _least_mean(values: FloatArray, level: float) -> float:
     pilot, rest = values[::_PILOT], np.delete(values, np.s_[::_PILOT])
     cuts = [float(cut) for cut in np.quantile(pilot, [0.5, 0.75, 0.9, 0.97, 1.0]) if cut > 0]
 
-    def bound(some: FloatArray, cut: float) -> float:
-        return cut * _mean_bounds(np.minimum(some, cut) / cut, level, len(rest))[0]
+    def bound(sample: FloatArray, cut: float) -> float:
+        return cut * _mean_bounds(np.minimum(sample, cut) / cut, level, len(rest))[0]
 
     return bound(rest, max(cuts, key=lambda cut: bound(pilot, cut))) if cuts else 0.0
 

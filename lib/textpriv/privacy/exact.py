@@ -144,18 +144,18 @@ def audit_exactly(
     words = claim.protected
     if (grouped := claim.pairs()) is not None:
         pairs, method = grouped, "exact, every pair of a group"
-        found = losses(mechanism, *pairs)
+        loss = losses(mechanism, *pairs)
     elif len(words) <= EVERY_PAIR:
         i, j = np.triu_indices(len(words), 1)
         pairs, method = (words[i], words[j]), "exact, every pair"
-        found = every_loss(mechanism, words)
+        loss = every_loss(mechanism, words)
     else:
         if rng is None:
             raise InvalidInput("rng: got None, expected a generator: pairs are drawn at random")
         pairs = near_and_random(mechanism.embedding.vectors, claim.parts(), random_pairs, rng)
         method = f"exact, every nearest pair and {random_pairs:,} random ones"
-        found = losses(mechanism, *pairs)
-    audit = judge(mechanism, *pairs, found, method, claim)
+        loss = losses(mechanism, *pairs)
+    audit = judge(mechanism, *pairs, loss, method, claim)
     if published and mechanism.published:
         audit = replace(audit, claim=mechanism.published.definition, published=True)
     return with_fit(audit, released_words(mechanism, drawing))
@@ -173,9 +173,9 @@ def _check_finite(mechanism: object, instead: str) -> None:
 
 def nearest_pairs(vectors: NDArray[np.floating], words: IntArray) -> tuple[IntArray, IntArray]:
     """Every one of some words with the nearest other one of them."""
-    found, _ = ExactSearch(vectors[words]).nearest(vectors[words], 2)
+    nearest, _ = ExactSearch(vectors[words]).nearest(vectors[words], 2)
     own = np.arange(len(words))
-    return words, words[np.where(found[:, 0] == own, found[:, 1], found[:, 0])]
+    return words, words[np.where(nearest[:, 0] == own, nearest[:, 1], nearest[:, 0])]
 
 
 def near_and_random(
@@ -198,14 +198,14 @@ def judge(
     mechanism: Mechanism,
     words: IntArray,
     others: IntArray,
-    found: FloatArray,
+    loss: FloatArray,
     method: str,
     claim: ClaimedLoss,
 ) -> Audit:
     """The losses of some pairs against what is claimed for them."""
     claimed = claim.between(words, others)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(found <= SLACK, 0.0, found / claimed)
+        ratio = np.where(loss <= SLACK, 0.0, loss / claimed)
     worst = int(ratio.argmax()) if len(ratio) else None
     return audited(
         mechanism,
@@ -213,14 +213,14 @@ def judge(
         int(np.isfinite(claimed).sum()),
         worst_ratio=np.nan if worst is None else float(ratio[worst]),
         worst_pair=("", "") if worst is None else _named(mechanism, words[worst], others[worst]),
-        violations=int(_exceeds(found, claimed).sum()),
+        violations=int(_exceeds(loss, claimed).sum()),
     )
 
 
-def _exceeds(found: FloatArray, claimed: FloatArray | float) -> NDArray[np.bool_]:
+def _exceeds(loss: FloatArray, claimed: FloatArray | float) -> NDArray[np.bool_]:
     """Which losses are beyond their claims, but for rounding."""
     finite = np.where(np.isfinite(claimed), claimed, 0)
-    return np.asarray(found > claimed + SLACK * (1 + finite))
+    return np.asarray(loss > claimed + SLACK * (1 + finite))
 
 
 def audit_map(mapper: LossyMap) -> Audit:
@@ -325,10 +325,10 @@ def audit_texts(
     """
     if not pairs:
         raise InvalidInput("pairs: got none, expected at least one pair of texts")
-    found = np.array([mechanism.loss(*pair) for pair in pairs])
+    loss = np.array([mechanism.loss(*pair) for pair in pairs])
     spent = np.array([mechanism.spent(text) for text, _ in pairs])
     claimed = np.full(len(pairs), mechanism.epsilon) if published else spent
-    worst = int((found / claimed).argmax())
+    worst = int((loss / claimed).argmax())
     claim = mechanism.published if published and mechanism.published else mechanism.claim
     return Audit(
         mechanism.name,
@@ -336,9 +336,9 @@ def audit_texts(
         claim.definition,
         "exact, the worst output of every pair of texts",
         len(pairs),
-        worst_ratio=float(found[worst] / claimed[worst]),
+        worst_ratio=float(loss[worst] / claimed[worst]),
         worst_pair=pairs[worst],
-        violations=int((found > claimed * (1 + SLACK)).sum()),
+        violations=int((loss > claimed * (1 + SLACK)).sum()),
         published=published,
     )
 
@@ -369,18 +369,18 @@ def audit_next_token(
     every = np.concatenate([np.asarray(scores, dtype=np.float64), corners, opposite])
     weights = log_weights(torch.from_numpy(every)).double()
     rows = (weights - torch.logsumexp(weights, 1, keepdim=True)).numpy()
-    found = _every_pair(np.where(np.isfinite(rows), rows, -_IMPOSSIBLE))
+    loss = _every_pair(np.where(np.isfinite(rows), rows, -_IMPOSSIBLE))
     i, j = np.triu_indices(len(rows), 1)
-    worst = int(found.argmax())
+    worst = int(loss.argmax())
     return Audit(
         mechanism="dp-prompt",
         setting=f"T {temperature:g}, a vocabulary of {len(limits)} tokens",
         claim=DPPrompt.claim.definition,
         method="exact, every pair of score vectors and all corners",
-        pairs=len(found),
-        worst_ratio=float(found[worst] / claim),
+        pairs=len(loss),
+        worst_ratio=float(loss[worst] / claim),
         worst_pair=(f"scores {i[worst]}", f"scores {j[worst]}"),
-        violations=int(_exceeds(found, claim).sum()),
+        violations=int(_exceeds(loss, claim).sum()),
     )
 
 
@@ -422,10 +422,10 @@ def tight_loss(mechanism: FiniteMechanism) -> Tight:
         raise InvalidInput(f"mechanism: {mechanism.name} protects no pair of words")
     if (grouped := claim.pairs()) is not None:
         first, second = grouped
-        found = losses(mechanism, first, second)
-        worst = int(found.argmax())
+        pair_losses = losses(mechanism, first, second)
+        worst = int(pair_losses.argmax())
         pair = _named(mechanism, first[worst], second[worst])
-        loss, claimed = float(found[worst]), claim.largest()
+        loss, claimed = float(pair_losses[worst]), claim.largest()
         return Tight(mechanism.epsilon, loss, pair, claimed, loss / claimed, pair, len(words))
     share = largest = (-1.0, 0, 0)  # and the pair; of equal ones the first is kept
     parts = min(len(words), -(-len(words) * 32 * mechanism.size // _BYTES))

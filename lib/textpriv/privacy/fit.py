@@ -74,15 +74,15 @@ def fit_of(
         would be off
     """
     tests, draws = len(places), len(places[0])
-    if any(np.isnan(each).any() for each in places):
+    if any(np.isnan(sample).any() for sample in places):
         least = 0.0
     else:
-        least = min(float(kstest(each, "uniform").pvalue) for each in places)
-    seen = _seen(np.array([len(each) for each in places]), LEVEL / tests)
+        least = min(float(kstest(sample, "uniform").pvalue) for sample in places)
+    seen = _seen(np.array([len(sample) for sample in places]), LEVEL / tests)
 
     def beyond(log_factor: float) -> float:
-        found = np.asarray(errors(float(np.exp(log_factor))))
-        return float((found - seen[: len(found)]).max())
+        distances = np.asarray(errors(float(np.exp(log_factor))))
+        return float((distances - seen[: len(distances)]).max())
 
     most = float(np.log(_FARTHEST))
     factor = np.exp(brentq(beyond, 0.0, most, xtol=1e-3)) if beyond(most) > 0 else np.inf
@@ -118,7 +118,7 @@ def fit_draws(
     numbered = np.broadcast_to(np.arange(judged.shape[1]), judged.shape)
     shuffled = np.broadcast_to(rng.permutation(judged.shape[1]), judged.shape)
     placed = [
-        np.stack([_places(*of, rng) for of in zip(judged, drawn, order, strict=True)])
+        np.stack([_places(*row, rng) for row in zip(judged, drawn, order, strict=True)])
         for order in (likeliest, shuffled, numbered)
     ]
     places = [part for each in placed[:2] for part in (each.ravel(), *each)]

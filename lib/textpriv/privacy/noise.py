@@ -1,8 +1,8 @@
 """Whether the noise that is released is as long as the noise that is claimed.
 
-    found = released_noise(madlib, words, counts)     # outputs drawn from each word
-    found.low, found.high                             # as shares of the claimed length
-    found.caught_from                                 # 0.97: with 97% of the noise it would show
+    noise = released_noise(madlib, words, counts)     # outputs drawn from each word
+    noise.low, noise.high                             # as shares of the claimed length
+    noise.caught_from                                 # 0.97: with 97% of the noise it would show
 
 In many dimensions a claim says nearly nothing of the words that come out: most of eps * d is lost
 in the look-up of the nearest word, so that half of the noise need not break it on any event. The
@@ -101,12 +101,14 @@ def released_noise(
     for row, rank in zip(counts, ranks, strict=True):
         near[rank] += row
     released = int(near.sum())
-    each = -(-min(SIMULATED, 2 * released) // len(words))
+    per_word = -(-min(SIMULATED, 2 * released) // len(words))
     pilot, shares = stream(seed, "noise", "pilot"), np.array([TARGET, 1.0])
-    less, right = _simulated(mechanism, words, ranks, -(-each // _PILOT), shares, pilot)
+    less, right = _simulated(mechanism, words, ranks, -(-per_word // _PILOT), shares, pilot)
     k = _clearest(less.cumsum() / less.sum(), right.cumsum() / right.sum())
-    found = _simulated(mechanism, words, ranks, each, SHARES, stream(seed, "noise", "simulated"))
-    inside, draws, level = found[:, : k + 1].sum(1), each * len(words), (1 - confidence) / 4
+    simulated = _simulated(
+        mechanism, words, ranks, per_word, SHARES, stream(seed, "noise", "simulated")
+    )
+    inside, draws, level = simulated[:, : k + 1].sum(1), per_word * len(words), (1 - confidence) / 4
     return _judged(
         int(near[: k + 1].sum()),
         released,

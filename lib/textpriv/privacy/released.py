@@ -79,14 +79,14 @@ def readable(
     """Random words that the tokenizer reads as what they are: at most `count` ids."""
     tokenizer = Tokenizer(vocabulary)
     order = rng.permutation(len(vocabulary) if among is None else among)
-    found = [
+    words = [
         word
         for word in order[: 4 * count].tolist()
         if tokenizer.encode([vocabulary[word]]).ids.tolist() == [word]
     ]
-    if not found and len(order):
+    if not words and len(order):
         raise InvalidInput("vocabulary: got no word that a text can hold, expected words")
-    return np.array(found[:count], dtype=np.int64)
+    return np.array(words[:count], dtype=np.int64)
 
 
 def fit_words(
@@ -334,10 +334,10 @@ def _scores_along(
     scores = np.full((len(texts), len(outputs), tokens, len(generator.sayable)), np.nan)
     step = np.zeros((len(texts), len(outputs)), dtype=np.int64)
 
-    def follow(found: torch.Tensor, numbers: IntArray) -> IntArray:
+    def follow(logits: torch.Tensor, numbers: IntArray) -> IntArray:
         text, output = np.divmod(numbers, len(outputs))
         at = step[text, output]
-        scores[text, output, at] = found.double().cpu().numpy()
+        scores[text, output, at] = logits.double().cpu().numpy()
         step[text, output] += 1
         return np.array([outputs[o][s] for o, s in zip(output, at, strict=True)], dtype=np.int64)
 

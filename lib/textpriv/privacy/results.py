@@ -104,11 +104,11 @@ class Audit:
 
 
 def audited(
-    mechanism: Any, method: str, pairs: int, setting: str | None = None, **found: Any
+    mechanism: Any, method: str, pairs: int, setting: str | None = None, **measured: Any
 ) -> Audit:
     """An audit of a mechanism's claim; the setting is by default epsilon and the vocabulary."""
     setting = setting or f"eps {mechanism.epsilon:g}, {mechanism.size:,} words"
-    return Audit(mechanism.name, setting, mechanism.claim.definition, method, pairs, **found)
+    return Audit(mechanism.name, setting, mechanism.claim.definition, method, pairs, **measured)
 
 
 def audit_table(results: Sequence[Audit]) -> pd.DataFrame:
@@ -144,26 +144,26 @@ def audit_numbers(results: Iterable[Audit]) -> dict[str, tuple[float, str]]:
     Over all audits of each mechanism's own claim; one without a claim has no worst ratio. Of a name
     like "santext, allotted" the words are joined by hyphens.
     """
-    found: dict[str, tuple[float, str]] = {}
-    audits = [each for each in results if not each.published]
-    for mechanism in dict.fromkeys(each.mechanism for each in audits):
-        own = [each for each in audits if each.mechanism == mechanism]
+    numbers: dict[str, tuple[float, str]] = {}
+    audits = [audit for audit in results if not audit.published]
+    for mechanism in dict.fromkeys(audit.mechanism for audit in audits):
+        own = [audit for audit in audits if audit.mechanism == mechanism]
         name = mechanism.replace(", ", "-")
-        ratios = [each.worst_ratio for each in own if not np.isnan(each.worst_ratio)]
+        ratios = [audit.worst_ratio for audit in own if not np.isnan(audit.worst_ratio)]
         if ratios:
-            found[f"audit.{name}.worst_ratio"] = max(ratios), "ratio"
-        found[f"audit.{name}.pairs"] = float(sum(each.pairs for each in own)), "pairs"
-        found[f"audit.{name}.draws"] = float(sum(each.draws for each in own)), "draws per input"
-        found[f"audit.{name}.violations"] = float(sum(each.violations for each in own)), "pairs"
-    return found
+            numbers[f"audit.{name}.worst_ratio"] = max(ratios), "ratio"
+        numbers[f"audit.{name}.pairs"] = float(sum(audit.pairs for audit in own)), "pairs"
+        numbers[f"audit.{name}.draws"] = float(sum(audit.draws for audit in own)), "draws per input"
+        numbers[f"audit.{name}.violations"] = float(sum(audit.violations for audit in own)), "pairs"
+    return numbers
 
 
-def plain(found: Any) -> dict[str, Any]:
+def plain(instance: Any) -> dict[str, Any]:
     """A dataclass as JSON values, for `Audit`s and statements alike.
 
     JSON knows neither infinity nor NaN, which become "inf" and "nan".
     """
-    return {each.name: _value(getattr(found, each.name)) for each in fields(found)}
+    return {each.name: _value(getattr(instance, each.name)) for each in fields(instance)}
 
 
 def _value(value: Any) -> Any:

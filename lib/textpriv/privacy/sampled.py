@@ -131,14 +131,14 @@ class PlainSearch:
     @torch.inference_mode()
     def nearest(self, queries: NDArray[np.floating], k: int = 1) -> tuple[IntArray, FloatArray]:
         """See `neighbors.Search`."""
-        found = np.empty((len(queries), k), dtype=np.int64)
+        ids = np.empty((len(queries), k), dtype=np.int64)
         for start in range(0, len(queries), _QUERIES):
             part = torch.from_numpy(np.asarray(queries[start : start + _QUERIES], np.float32))
             nearness = torch.addmm(self._half, part, self._rows.T, beta=-1)
             top = nearness.argmax(1)[:, None] if k == 1 else nearness.topk(k).indices
-            found[start : start + _QUERIES] = top.numpy()
-        offset = self._rows.numpy()[found].astype(np.float64) - queries[:, None]
-        return found, np.linalg.norm(offset, axis=2)
+            ids[start : start + _QUERIES] = top.numpy()
+        offset = self._rows.numpy()[ids].astype(np.float64) - queries[:, None]
+        return ids, np.linalg.norm(offset, axis=2)
 
 
 # --- One pair --------------------------------------------------------------------------------
@@ -241,13 +241,13 @@ def audit_words(
     def halves(a: int, b: int) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
         return (drawn.first[a], drawn.first[b]), (drawn.second[a], drawn.second[b])
 
-    found = [
+    findings = [
         (examine(*halves(a, b), loss, level=level), examine(*halves(b, a), loss, level=level))
         for a, b, loss in zip(i.tolist(), j.tolist(), losses.tolist(), strict=True)
     ]
     words = [mechanism.embedding.words[word] for word in drawn.words.tolist()]
     noise = _noise_of(mechanism, drawn) if is_simulated(mechanism) else None
-    return _judged(mechanism, setting, (words, i, j), losses, found, drawn.draws, noise)
+    return _judged(mechanism, setting, (words, i, j), losses, findings, drawn.draws, noise)
 
 
 def audit_noise_length(
@@ -271,18 +271,18 @@ def audit_noise_length(
     -------
     Audit whose `pairs` counts words
     """
-    found = _noise_of(mechanism, drawn)
+    released = _noise_of(mechanism, drawn)
     return audited(
         mechanism,
         "sampled, length of the noise",
         len(drawn.words),
         setting,
         draws=drawn.draws,
-        worst_ratio=1 / found.high,
-        violations=len(drawn.words) if found.high < 1 else 0,
-        excess=1 / found.caught_from - 1 if found.caught_from else np.inf,
-        noise=(found.low, found.high),
-        caught_from=found.caught_from,
+        worst_ratio=1 / released.high,
+        violations=len(drawn.words) if released.high < 1 else 0,
+        excess=1 / released.caught_from - 1 if released.caught_from else np.inf,
+        noise=(released.low, released.high),
+        caught_from=released.caught_from,
     )
 
 
@@ -297,7 +297,7 @@ def _judged(
     setting: str | None,
     pairs: tuple[Sequence[str], IntArray, IntArray],
     claimed: FloatArray | float,
-    found: Sequence[tuple[Finding, Finding]],
+    findings: Sequence[tuple[Finding, Finding]],
     draws: int,
     noise: ReleasedNoise | None,
 ) -> Audit:
@@ -306,7 +306,7 @@ def _judged(
     `pairs` are the names of all inputs, and the numbers of the two of each pair.
     """
     names, i, j = pairs
-    ratio = np.array([max(one.loss, two.loss) for one, two in found]) / claimed
+    ratio = np.array([max(one.loss, two.loss) for one, two in findings]) / claimed
     worst = int(ratio.argmax()) if len(ratio) else None
     return audited(
         mechanism,
@@ -317,7 +317,7 @@ def _judged(
         worst_ratio=np.nan if worst is None else float(ratio[worst]),
         worst_pair=("", "") if worst is None else (names[i[worst]], names[j[worst]]),
         violations=int((ratio > 1).sum()),
-        excess=max((max(one.excess, two.excess) for one, two in found), default=np.inf),
+        excess=max((max(one.excess, two.excess) for one, two in findings), default=np.inf),
         noise=None if noise is None else (noise.low, noise.high),
         caught_from=None if noise is None else noise.caught_from,
     )

@@ -303,16 +303,17 @@ def _(mechanism: SentenceMechanism, about: _About) -> Statement:
 
 @_stated.register
 def _(mechanism: DPPrompt | Guarantee, about: _About) -> Statement:
-    found = mechanism.guarantee if isinstance(mechanism, DPPrompt) else mechanism
-    length = found.paper_loss  # infinite where the guarantee is withdrawn
-    if isinstance(mechanism, DPPrompt) and mechanism.limits is not None and not found.withdrawn:
-        length = token_range(mechanism.limits, found.temperature)
-    clipped = "scores without bounds" if found.withdrawn else "scores clipped"
-    losses, ranges = (np.full(found.tokens, each) for each in (found.paper_loss, length))
+    guarantee = mechanism.guarantee if isinstance(mechanism, DPPrompt) else mechanism
+    length = guarantee.paper_loss  # infinite where the guarantee is withdrawn
+    if isinstance(mechanism, DPPrompt) and mechanism.limits is not None and not guarantee.withdrawn:
+        length = token_range(mechanism.limits, guarantee.temperature)
+    clipped = "scores without bounds" if guarantee.withdrawn else "scores clipped"
+    losses, ranges = (np.full(guarantee.tokens, each) for each in (guarantee.paper_loss, length))
     stated = _statement(
         DPPrompt,
-        replace(about, tight=found.tight_loss),
-        f"temperature {found.temperature:g}, at most {found.tokens} tokens written, {clipped}",
+        replace(about, tight=guarantee.tight_loss),
+        f"temperature {guarantee.temperature:g}, at most {guarantee.tokens} tokens written, "
+        f"{clipped}",
         account(losses, ranges=ranges, adaptive=True),
         shown="the number of texts",
     )

@@ -38,16 +38,16 @@ class Board:
     """The results of the other notebooks under a profile."""
 
     profile: str
-    found: Mapping[str, Results]  # by notebook
+    results: Mapping[str, Results]  # by notebook
     missing: Mapping[str, str]  # what to do about each notebook that has left none
 
     @cached_property
     def measured(self) -> Mapping[str, Measurement]:
         """Every measurement by its name, but for what a run itself cost."""
         return {
-            name: each
-            for result in self.found.values()
-            for name, each in result.by_name().items()
+            name: measurement
+            for result in self.results.values()
+            for name, measurement in result.by_name().items()
             if not name.startswith("run.")
         }
 
@@ -55,8 +55,10 @@ class Board:
     def table(self) -> pd.DataFrame:
         """A row per measurement: FIXED, and the columns that it was recorded with."""
         rows = [
-            each.columns | {"quantity": name.partition(".")[0]} | each.model_dump(include=OWN)
-            for name, each in self.measured.items()
+            measurement.columns
+            | {"quantity": name.partition(".")[0]}
+            | measurement.model_dump(include=OWN)
+            for name, measurement in self.measured.items()
         ]
         table = pd.DataFrame(rows, columns=None if rows else FIXED)
         numbers = ["value", "low", "high"]
@@ -80,12 +82,12 @@ class Board:
     @property
     def by_notebook(self) -> dict[str, dict[str, Measurement]]:
         """The measurements of every notebook by their names."""
-        return {notebook: each.by_name() for notebook, each in self.found.items()}
+        return {notebook: result.by_name() for notebook, result in self.results.items()}
 
     def told(self, name: str, digits: int = 2) -> str:
         """A measurement with its interval, for a sentence."""
-        found = self.measured.get(name)
-        return found.told(f".{digits}f") if found else "(not measured here)"
+        measurement = self.measured.get(name)
+        return measurement.told(f".{digits}f") if measurement else "(not measured here)"
 
     def says(
         self,
@@ -113,10 +115,10 @@ def gather(profile: str, notebooks: Sequence[str] = NOTEBOOKS) -> Board:
 
     Beside full results the default ones stand in for notebooks that have no full run.
     """
-    found, missing = {}, {}
+    loaded, missing = {}, {}
     for notebook in notebooks:
         try:
-            found[notebook] = results.load_or_default(notebook, profile)
+            loaded[notebook] = results.load_or_default(notebook, profile)
         except RunError as error:
             missing[notebook] = str(error)
-    return Board(profile, found, missing)
+    return Board(profile, loaded, missing)

@@ -1,6 +1,6 @@
 """What the papers print: `claims/claims.csv` holds their numbers and stated orderings, one a row.
 
-    for claim in of("02_ann_vs_exact"):
+    for claim in for_notebook("02_ann_vs_exact"):
         claim.stated, claim.measurements
 
 Some claims can be compared under any profile, some only under the one that has the papers' models
@@ -89,12 +89,16 @@ class Trend(_Strict):
 
     def holds(self, values: Mapping[str, float]) -> bool:
         """Whether it is true of these values."""
-        found = [values[name] for name in self.measurements]
+        measured = [values[name] for name in self.measurements]
         if self.bound is not None:
-            return min(found) >= self.bound if self.form == "at_least" else max(found) <= self.bound
+            return (
+                min(measured) >= self.bound
+                if self.form == "at_least"
+                else max(measured) <= self.bound
+            )
         if self.form == "equal":
-            return all(abs(left - right) < POINT for left, right in pairwise(found))
-        return all(left > right for left, right in pairwise(found))
+            return all(abs(left - right) < POINT for left, right in pairwise(measured))
+        return all(left > right for left, right in pairwise(measured))
 
     def __str__(self) -> str:
         if self.bound is not None:
@@ -204,14 +208,14 @@ def statements() -> list[Statement]:
     return list(_load(FILE)[1])
 
 
-def of(notebook: str, profile: str = "default") -> list[Claim]:
+def for_notebook(notebook: str, profile: str = "default") -> list[Claim]:
     """The claims about a notebook, under the names that a profile records."""
     return [claim.under(profile) for claim in load() if claim.notebook == notebook]
 
 
 def pairs(notebook: str, profile: str = "default") -> list[tuple[str, str]]:
     """Which two measurements the orderings about a notebook compare: neighbours, and the ends."""
-    stated = of(notebook, profile)
+    stated = for_notebook(notebook, profile)
     orders = [claim.trend for claim in stated if claim.trend and claim.trend.bound is None]
     return [
         pair
@@ -224,16 +228,16 @@ def pairs(notebook: str, profile: str = "default") -> list[tuple[str, str]]:
 def _load(path: Path) -> tuple[tuple[Claim, ...], tuple[Statement, ...]]:
     shared = tomllib.loads(path.with_name(SHARED).read_text(encoding="utf-8"))
     entries = shared.get("statement", {}).items()
-    said = tuple(Statement.model_validate({"id": name, **entry}) for name, entry in entries)
-    found = []
+    statements = tuple(Statement.model_validate({"id": name, **entry}) for name, entry in entries)
+    claims = []
     with path.open(encoding="utf-8-sig", newline="") as lines:  # spreadsheets begin with a BOM
         rows = csv.DictReader(lines, restkey="beyond the last column")
         for row in rows:
             try:
-                found.append(_claim(row, shared))
+                claims.append(_claim(row, shared))
             except (KeyError, ValueError) as error:
                 raise InvalidInput(f"{path.name}, line {rows.line_num}: {error}") from error
-    return tuple(found), said
+    return tuple(claims), statements
 
 
 def _claim(row: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any]]) -> Claim:

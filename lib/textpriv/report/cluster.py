@@ -27,7 +27,10 @@ def check(address: str) -> int:
     with parallel.connected(address) as client:
         threads = client.nthreads()
         try:
-            found = {"the scheduler": client.run_on_scheduler(described), **client.run(described)}
+            descriptions = {
+                "the scheduler": client.run_on_scheduler(described),
+                **client.run(described),
+            }
         except Exception as error:  # of a module that is missing there, Dask makes a plain one
             raise RunError(
                 f"a machine of the cluster at {address} cannot say what it has ({error}); start "
@@ -40,7 +43,7 @@ def check(address: str) -> int:
             "with --nthreads 1 (and as many as there are cores)"
         )
     for name, expected in own.items():
-        others = {where: str(has.get(name)) for where, has in found.items()}
+        others = {where: str(has.get(name)) for where, has in descriptions.items()}
         differ = [f"{where} ({got})" for where, got in others.items() if got != expected]
         if differ:
             raise RunError(

@@ -25,9 +25,15 @@ class Finding(NamedTuple):
 
     title: str
     text: str
+    details: str = ""  # for who wants to know how far it goes
 
     def __str__(self) -> str:
         return f"**{self.title}.** {self.text}"
+
+    def folded(self) -> str:
+        """An item of a Markdown list, its details behind a line to click on."""
+        lines = ["<details><summary>details</summary>", self.details, "</details>"]
+        return "\n\n".join([f"- {self}", *(f"  {line}" for line in lines if self.details)]) + "\n"
 
 
 @dataclass(frozen=True)

@@ -286,7 +286,7 @@ def drawn(
 
 
 def _look(name: str) -> Style:
-    found = STYLES.get(name) or STYLES.get(name.replace("_", "-"))
-    if found is None:
+    style = STYLES.get(name) or STYLES.get(name.replace("_", "-"))
+    if style is None:
         raise InvalidInput(f"no style for {name!r}; known: {', '.join(STYLES)}")
-    return found
+    return style

@@ -48,13 +48,13 @@ def dirty() -> bool | None:
 
 def versions() -> dict[str, str]:
     """Versions of Python, of textpriv and of those of `LIBRARIES` that are installed."""
-    found = {"python": platform.python_version(), "textpriv": __version__}
+    installed = {"python": platform.python_version(), "textpriv": __version__}
     for name in LIBRARIES:
         try:
-            found[name] = metadata.version(name)
+            installed[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue  # faiss comes as faiss-cpu or as faiss-gpu
-    return found
+    return installed
 
 
 def processor() -> str:

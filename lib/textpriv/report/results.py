@@ -151,7 +151,7 @@ def load(notebook: str, profile: str = "default") -> Results:
         raise RunError(f"{_shown(path)} is not a result: {error}") from error
 
 
-def found(notebook: str, profile: str) -> Results | None:
+def load_if_present(notebook: str, profile: str) -> Results | None:
     """As `load`; None where no run has left any."""
     return load(notebook, profile) if file(notebook, profile).exists() else None
 
@@ -163,7 +163,7 @@ def file(notebook: str, profile: str = "default") -> Path:
 
 def committed(notebook: str) -> Results | None:
     """What documents quote: the full run where git holds one, else the default run."""
-    return found(notebook, "full") or found(notebook, "default")
+    return load_if_present(notebook, "full") or load_if_present(notebook, "default")
 
 
 def load_or_default(notebook: str, profile: str) -> Results:

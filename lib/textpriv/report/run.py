@@ -181,7 +181,7 @@ class Run:
             results.measure("run.seconds", seconds, unit="s"),
             results.measure("run.peak_mb", peak, unit="MB"),
         ]
-        found = results.Results(
+        run_results = results.Results(
             **self._origin(),
             device=self.settings.device,
             dtype=network_dtype(self.settings.device),
@@ -195,8 +195,8 @@ class Run:
             measurements=[*self._paired().values(), *cost],
         )
         path = self.directory("results") / f"{self.notebook}.json"
-        results.write(found, path)
-        print(f"{len(found.measurements)} measurements, {len(self._figures)} figures, in")
+        results.write(run_results, path)
+        print(f"{len(run_results.measurements)} measurements, {len(self._figures)} figures, in")
         print(f"{seconds:.0f} s and {peak:.0f} MB, written under {self._shown}")
 
     def _paired(self) -> dict[str, results.Measurement]:

@@ -118,25 +118,27 @@ class Findings(NamedTuple):
     def of(cls, judged: Iterable[Judgement]) -> Findings:
         """Count statements by their verdicts."""
         every = list(judged)
-        evidence = [each for each in every if each.kind == Kind.FINDING]
-        found = Counter(each.verdict for each in evidence)
+        evidence = [judgement for judgement in every if judgement.kind == Kind.FINDING]
+        verdicts = Counter(judgement.verdict for judgement in evidence)
         return cls(
-            holds=found[Verdict.CONFIRMED],
-            against=found[Verdict.CONTRADICTED],
-            tie=found[Verdict.TIE],
-            open=found[Verdict.LEANS_FOR] + found[Verdict.LEANS_AGAINST],
-            leaning=found[Verdict.LEANS_FOR],
+            holds=verdicts[Verdict.CONFIRMED],
+            against=verdicts[Verdict.CONTRADICTED],
+            tie=verdicts[Verdict.TIE],
+            open=verdicts[Verdict.LEANS_FOR] + verdicts[Verdict.LEANS_AGAINST],
+            leaning=verdicts[Verdict.LEANS_FOR],
             settled=sum(
-                each.kind != Kind.FINDING and each.verdict in (Verdict.CONFIRMED, Verdict.LEANS_FOR)
-                for each in every
+                judgement.kind != Kind.FINDING
+                and judgement.verdict in (Verdict.CONFIRMED, Verdict.LEANS_FOR)
+                for judgement in every
             ),
             reread=sum(
-                each.statement.reread and each.verdict == Verdict.CONFIRMED for each in evidence
+                judgement.statement.reread and judgement.verdict == Verdict.CONFIRMED
+                for judgement in evidence
             ),
-            throughout=sum(each.throughout for each in evidence),
+            throughout=sum(judgement.throughout for judgement in evidence),
             set_aside=sum(
-                each.statement.set_aside and each.verdict == Verdict.NOT_COMPARABLE
-                for each in evidence
+                judgement.statement.set_aside and judgement.verdict == Verdict.NOT_COMPARABLE
+                for judgement in evidence
             ),
         )
 
@@ -228,12 +230,12 @@ def judge(
         for each in (tests, in_each)
     )
     judgements = []
-    for number, (statement, first, found) in enumerate(stated):
-        verdict, reason = _as_one(tests[number], found, certain.get(number, False))
+    for number, (statement, first, comparisons) in enumerate(stated):
+        verdict, reason = _as_one(tests[number], comparisons, certain.get(number, False))
         every = in_each[number]
         throughout = every is not None and every.holds and certain_in_each[number]
         about = statement, first.paper, first.kind, first.place
-        judgements.append(Judgement(*about, found, verdict, reason, throughout))
+        judgements.append(Judgement(*about, comparisons, verdict, reason, throughout))
     return judgements
 
 
@@ -256,10 +258,10 @@ def score(judged: Iterable[Judgement], profile: str = "default") -> str:
     """What became of the papers' numbers and statements, in sentences."""
     numbers = [claim for claim in claims.load() if claim.value is not None]
     compared = sum(claim.is_compared(profile) for claim in numbers) if profile != "smoke" else 0
-    said = "The papers' printed numbers are of other models and are not compared."
+    sentence = "The papers' printed numbers are of other models and are not compared."
     if compared:
-        said = f"{compared} of the {len(numbers)} printed numbers are compared on these models."
-    return f"{said} {Findings.of(judged)}"
+        sentence = f"{compared} of the {len(numbers)} printed numbers are compared on these models."
+    return f"{sentence} {Findings.of(judged)}"
 
 
 def not_counted(judged: Iterable[Judgement]) -> str:
@@ -288,17 +290,19 @@ def _test(
     measured: Mapping[str, Mapping[str, Measurement]],
 ) -> _Test | None:
     """Whether a statement of these cells holds, as it is read; None without a cell."""
-    found = [(cell.trend, measured[cell.notebook]) for cell in cells if cell.trend]
-    if not found:
+    tested = [(cell.trend, measured[cell.notebook]) for cell in cells if cell.trend]
+    if not tested:
         return None
     if reading == Reading.AVERAGE:
-        steps = np.array([_average_step(trend, each) for trend, each in found])
+        steps = np.array([_average_step(trend, measurements) for trend, measurements in tested])
         margin, error = steps.mean(axis=0).tolist()
         holding = int((steps[:, 0] > 0).sum())
-        return _Test(margin > 0, _two_sided(abs(margin), error), holding, len(found), averaged=True)
-    holding = sum(trend.holds(_values(trend, each)) for trend, each in found)
-    holds, fails = zip(*(_chances(*each) for each in found), strict=True)
-    count = len(found)
+        return _Test(
+            margin > 0, _two_sided(abs(margin), error), holding, len(tested), averaged=True
+        )
+    holding = sum(trend.holds(_values(trend, measurements)) for trend, measurements in tested)
+    holds, fails = zip(*(_chances(*pair) for pair in tested), strict=True)
+    count = len(tested)
     needed = count // 2 + 1 if reading == Reading.MOST else count
     if holding >= needed:
         weakest = sorted(holds)[needed - 1]
@@ -311,7 +315,7 @@ def verdicts_of(
     notebook: str, measured: Mapping[str, Measurement], profile: str
 ) -> list[tuple[Claim, Comparison]]:
     """The claims about a notebook with their verdicts."""
-    stated = claims.of(notebook, profile)
+    stated = claims.for_notebook(notebook, profile)
     return list(zip(stated, compare_all(stated, measured, profile), strict=True))
 
 
@@ -329,11 +333,11 @@ def by_statement(
     """
     stated = {each.id: each for each in claims.statements()}
     averaged = {}
-    for each in judge({notebook: measured}, profile):
-        found = [cell.verdict for cell in each.cells.values()]
-        count = len(found) - found.count(Verdict.NOT_COMPARABLE)
-        if each.statement.reading == Reading.AVERAGE and count > 1:
-            averaged[each.statement.id] = f"{each.verdict}, on average over {count}"
+    for judgement in judge({notebook: measured}, profile):
+        verdicts = [cell.verdict for cell in judgement.cells.values()]
+        count = len(verdicts) - verdicts.count(Verdict.NOT_COMPARABLE)
+        if judgement.statement.reading == Reading.AVERAGE and count > 1:
+            averaged[judgement.statement.id] = f"{judgement.verdict}, on average over {count}"
     cells: dict[tuple[str, str, str], list[Verdict]] = {}
     places: dict[str, str] = {}
     for claim, compared in verdicts_of(notebook, measured, profile):
@@ -343,27 +347,31 @@ def by_statement(
         cells.setdefault((name, says, place), []).append(compared.verdict)
     return pd.DataFrame(
         [
-            [says, place, averaged.get(name, _counted(found))]
-            for (name, says, place), found in cells.items()
+            [says, place, averaged.get(name, _counted(verdicts))]
+            for (name, says, place), verdicts in cells.items()
         ],
         columns=["statement", "place", "verdict"],
     )
 
 
-def _counted(found: Sequence[Verdict]) -> str:
+def _counted(verdicts: Sequence[Verdict]) -> str:
     """The verdict of one cell, or how many of several have which."""
-    compared = [each for each in found if each != Verdict.NOT_COMPARABLE]
+    compared = [verdict for verdict in verdicts if verdict != Verdict.NOT_COMPARABLE]
     if len(compared) < 2:
         return str(compared[0] if compared else Verdict.NOT_COMPARABLE)
-    return ", ".join(f"{compared.count(each)} {each}" for each in Verdict if each in compared)
+    return ", ".join(
+        f"{compared.count(verdict)} {verdict}" for verdict in Verdict if verdict in compared
+    )
 
 
 def count(
     notebook: str, measured: Mapping[str, Measurement], profile: str = "default"
 ) -> Counter[str]:
     """How often each verdict is given to the claims about a notebook, in their order."""
-    found = Counter(each.verdict for _, each in verdicts_of(notebook, measured, profile))
-    return Counter({str(verdict): found[verdict] for verdict in Verdict if found[verdict]})
+    counts = Counter(
+        comparison.verdict for _, comparison in verdicts_of(notebook, measured, profile)
+    )
+    return Counter({str(verdict): counts[verdict] for verdict in Verdict if counts[verdict]})
 
 
 def ours(claim: Claim, measured: Mapping[str, Measurement]) -> str:
@@ -401,12 +409,12 @@ def _compare_one(
 
 def _compare_value(claim: Claim, measured: Mapping[str, Measurement]) -> Comparison:
     assert claim.value is not None and claim.rounding is not None  # the model guarantees it
-    found = measured[str(claim.measurement)]
-    spread = math.hypot(_standard_error(found), _binomial_error(claim.value, claim.n))
+    measurement = measured[str(claim.measurement)]
+    spread = math.hypot(_standard_error(measurement), _binomial_error(claim.value, claim.n))
     if math.isinf(spread):
         return Comparison(Verdict.NOT_COMPARABLE, "the error of the measurement is unknown")
     tolerance = claim.rounding / 2 + Z * spread
-    apart = abs(found.value - claim.value)
+    apart = abs(measurement.value - claim.value)
     # ulps of the subtraction must not decide a value that lies on the edge of the rounding
     inside = apart <= tolerance or math.isclose(apart, tolerance)
     verdict = Verdict.MATCH if inside else Verdict.CONTRADICTED
@@ -432,13 +440,14 @@ def _ties(claim: Claim, measured: Mapping[str, Measurement]) -> bool:
     return bool(claim.tie) and len(numbers) == 1 and not apart
 
 
-def margins(trend: Trend, found: Mapping[str, Measurement]) -> list[tuple[float, float]]:
+def margins(trend: Trend, measured: Mapping[str, Measurement]) -> list[tuple[float, float]]:
     """By how much each step of an order, or each side of a bound, holds; and its error."""
-    chosen = [found[name] for name in trend.measurements]
+    chosen = [measured[name] for name in trend.measurements]
     if trend.bound is not None:
         side = 1 if trend.form == "at_least" else -1
         return [
-            (side * (each.value - trend.bound), _error_at(trend.bound, each)) for each in chosen
+            (side * (measurement.value - trend.bound), _error_at(trend.bound, measurement))
+            for measurement in chosen
         ]
     if trend.form == "equal":  # paired errors are too small where few documents differ
         return [
@@ -451,16 +460,16 @@ def margins(trend: Trend, found: Mapping[str, Measurement]) -> list[tuple[float,
     ]
 
 
-def _average_step(trend: Trend, found: Mapping[str, Measurement]) -> tuple[float, float]:
+def _average_step(trend: Trend, measured: Mapping[str, Measurement]) -> tuple[float, float]:
     """By how much an order falls in each of its steps, or a bound is kept, on average; its error.
 
     That of an order is the error of its ends, or of its steps together, which pairs may know
     better.
     """
-    steps = margins(trend, found)
+    steps = margins(trend, measured)
     margin, error = np.mean(steps, axis=0).tolist()
     if trend.form in ("greater", "decreasing"):
-        ends = error_of_difference(*(found[name] for name in trend.ends))
+        ends = error_of_difference(*(measured[name] for name in trend.ends))
         error = min(ends / len(steps), error)
     return margin, error
 
@@ -524,15 +533,15 @@ def _standard_error(measurement: Measurement) -> float:
     return max(measurement.high - measurement.value, measurement.value - measurement.low) / Z
 
 
-def _error_at(bound: float, found: Measurement) -> float:
+def _error_at(bound: float, measurement: Measurement) -> float:
     """Standard error with which to compare a measurement with a bound.
 
     A share near 0 or 1 seems surer of itself than it would be if it lay at the bound.
     """
-    own = _standard_error(found)
-    if found.unit != "share" or not found.n or not 0 < bound < 1:
+    own = _standard_error(measurement)
+    if measurement.unit != "share" or not measurement.n or not 0 < bound < 1:
         return own
-    return max(own, math.sqrt(bound * (1 - bound) / found.n))
+    return max(own, math.sqrt(bound * (1 - bound) / measurement.n))
 
 
 def error_of_difference(left: Measurement, right: Measurement) -> float:

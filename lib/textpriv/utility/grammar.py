@@ -133,10 +133,10 @@ def whole_words(original: Words, replaced: Words, *, offsets: IntArray) -> BoolA
 
 def tag_shares(words: Words) -> FloatArray:
     """Share of each part of speech among the words, at least one: (10,), sums to 1."""
-    found = tags(words)
-    if not len(found):
+    parts = tags(words)
+    if not len(parts):
         raise InvalidInput("words: got none, expected at least one")
-    return np.bincount(found, minlength=len(PartOfSpeech)) / len(found)
+    return np.bincount(parts, minlength=len(PartOfSpeech)) / len(parts)
 
 
 def chance(first: FloatArray, second: FloatArray) -> float:

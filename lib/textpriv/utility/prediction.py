@@ -121,9 +121,9 @@ def scores(
     ----------
     Carpentier et al. 2024, Table 1 (without intervals).
     """
-    sums = _Sums.of(truth, predicted, documents)
+    sums = _Sums.from_rows(truth, predicted, documents)
     weights = sums.resampled(resamples, rng)
-    r2, rmse = (sums.estimate(of, weights) for of in (sums.r2, sums.rmse))
+    r2, rmse = (sums.estimate(statistic, weights) for statistic in (sums.r2, sums.rmse))
     if sample is None:
         return Scores(r2, rmse)
     of_r2, of_rmse = (Influence(sample, sums.document, each) for each in sums.effects())
@@ -143,7 +143,7 @@ def gain(
 
     See `scores`; both are resampled together, so that what is hard for both cancels.
     """
-    first, second = (_Sums.of(truth, each, documents) for each in (predicted, other))
+    first, second = (_Sums.from_rows(truth, each, documents) for each in (predicted, other))
     weights = first.resampled(resamples, rng)
     return Scores(
         first.estimate(lambda drawn: first.r2(drawn) - second.r2(drawn), weights),
@@ -162,7 +162,7 @@ class _Sums:
     error: FloatArray
 
     @classmethod
-    def of(cls, truth: ArrayLike, predicted: ArrayLike, documents: ArrayLike) -> Self:
+    def from_rows(cls, truth: ArrayLike, predicted: ArrayLike, documents: ArrayLike) -> Self:
         group = check_integers(documents, what="documents")
         true, guess = both = np.stack([truth, predicted]).astype(np.float64)
         if not np.isfinite(both).all() or not np.ptp(true):
@@ -202,11 +202,13 @@ class _Sums:
         units = len(self.count)
         return rng.multinomial(units, np.full(units, 1 / units), size=resamples).astype(np.float64)
 
-    def estimate(self, of: Callable[[FloatArray], FloatArray], weights: FloatArray) -> Estimate:
+    def estimate(
+        self, statistic: Callable[[FloatArray], FloatArray], weights: FloatArray
+    ) -> Estimate:
         """A function of weights where each document counts once, and its percentile interval."""
-        value = float(of(np.ones((1, len(self.count))))[0])
+        value = float(statistic(np.ones((1, len(self.count))))[0])
         tail = (1 - stats.CONFIDENCE) / 2
-        low, high = np.nanquantile(of(weights), [tail, 1 - tail])
+        low, high = np.nanquantile(statistic(weights), [tail, 1 - tail])
         n = int(self.count.sum())
         return Estimate(value, min(float(low), value), max(float(high), value), n)
 
@@ -339,8 +341,8 @@ def _upper_end(values: FloatArray, document: IntArray, level: float) -> FloatArr
     weight = np.append(1 / ((len(count) + 1) * count[label]), 1 / (len(count) + 1))
     ends = np.vstack([values, np.full(values.shape[1], np.inf)])
     reached = level - 1e-12  # by a sum of rounded shares
-    found: FloatArray = np.quantile(ends, reached, axis=0, weights=weight, method="inverted_cdf")
-    return found
+    upper: FloatArray = np.quantile(ends, reached, axis=0, weights=weight, method="inverted_cdf")
+    return upper
 
 
 def cross_intervals(
@@ -371,8 +373,8 @@ def cross_intervals(
         others = rows[~test]
         predictor = Predictor.fit(others, features, regressor=regressor, count=count, seed=seed)
         low, high = predictor.interval(rows[test], level=level)
-        found = np.column_stack([predictor.predict(rows[test]), low, high])
-        result.loc[test, ["predicted", "low", "high"]] = found
+        predictions = np.column_stack([predictor.predict(rows[test]), low, high])
+        result.loc[test, ["predicted", "low", "high"]] = predictions
     result["covered"] = result["truth"].between(result["low"], result["high"])
     return result
 

@@ -78,8 +78,8 @@ class Extractive:
         lengths = np.diff(cut.offsets)
         rows: list[IntArray] = []
         for first, count in zip(np.cumsum(counts) - counts, counts, strict=True):
-            some = slice(first, first + count)
-            chosen = first + self.choose(vectors[some], lengths[some])
+            part = slice(first, first + count)
+            chosen = first + self.choose(vectors[part], lengths[part])
             positions = ranges(cut.offsets[:-1][chosen], lengths[chosen])
             rows.append(cut.ids[positions][: self.tokens])
         offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
@@ -184,6 +184,6 @@ def similarity(encoder: Encoder, texts: Sequence[str], others: Sequence[str]) ->
     """
     if not len(texts) and not len(others):
         return np.empty(0)
-    found = cosine(encoder, texts, others)
+    cosines = cosine(encoder, texts, others)
     speaks = [bool(a.strip() and b.strip()) for a, b in zip(texts, others, strict=True)]
-    return np.where(speaks, found, 0.0)
+    return np.where(speaks, cosines, 0.0)

@@ -247,8 +247,8 @@ def _local_path(corpus: Entry, replacement: assets.Local) -> Path:
     path = replacement.path
     if corpus.split is None or (path.is_file() and corpus.split == "train"):
         return replacement.file(corpus.member)
-    found = sorted(path.glob(f"{corpus.split}*")) if path.is_dir() else []
-    readable = [each for each in found if each.suffix.lower() in tables.READERS]
+    files = sorted(path.glob(f"{corpus.split}*")) if path.is_dir() else []
+    readable = [file for file in files if file.suffix.lower() in tables.READERS]
     if len(readable) != 1:
         raise AssetUnavailable(
             f"{corpus.asset}: expected one {corpus.split}.* ({', '.join(tables.READERS)}) in the "

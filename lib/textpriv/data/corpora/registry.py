@@ -149,12 +149,15 @@ def _registered() -> Iterator[tuple[str, Entry]]:
             clean=_without_notice, split=split, beside=(f"{split}{SUMMARIES}",),
         )  # fmt: skip
     yield "multi-news-all", Entry("Multi-News", "multi-news", "", "", joined=tuple(_NEWS))
-    for of, label in (("imdb", "IMDb"), ("yelp", "Yelp")):
+    for site, label in (("imdb", "IMDb"), ("yelp", "Yelp")):
         columns = {"author": "author_id", "label": "sentiment_id"}
-        name = f"{of}-authors"
-        yield name, Entry(f"{label}, ten authors", name, f"clean_{of}_data.zip", "review", columns)
-        name = f"chatgpt-paraphrases-{of}"
-        member = f"chatgpt_zero_shot_paraphrase_{of}.zip"
+        name = f"{site}-authors"
+        yield (
+            name,
+            Entry(f"{label}, ten authors", name, f"clean_{site}_data.zip", "review", columns),
+        )
+        name = f"chatgpt-paraphrases-{site}"
+        member = f"chatgpt_zero_shot_paraphrase_{site}.zip"
         yield name, Entry(f"{label}, paraphrased", name, member, "paraphrase")
 
 

@@ -165,20 +165,20 @@ class Generator:
                 f"texts: got {lengths.max()} tokens in one, expected at most {self.longest}"
             )
         result = np.zeros(len(rows))
-        for of in by_length(lengths, batch):
+        for numbers in by_length(lengths, batch):
             # What fills up a row stands at its end, where nothing that counts can see it.
-            ids = np.full((len(of), int(lengths[of].max())), given[0])
-            for place, row in enumerate(of.tolist()):
+            ids = np.full((len(numbers), int(lengths[numbers].max())), given[0])
+            for place, row in enumerate(numbers.tolist()):
                 ids[place, : lengths[row]] = given + rows[row]
             states = self.states(torch.from_numpy(ids).to(self.device))
             column = np.arange(1, ids.shape[1])
             row_of, before = np.nonzero(
-                (column >= len(given)) & (column < lengths[of][:, None])
+                (column >= len(given)) & (column < lengths[numbers][:, None])
             )  # the token in column + 1 is predicted by the state in column `before`
-            found = self.next_log_probability(
+            log_probability = self.next_log_probability(
                 states[row_of, before], ids[row_of, before + 1][:, None]
             )
-            result[of] = np.bincount(row_of, found[:, 0], len(of))
+            result[numbers] = np.bincount(row_of, log_probability[:, 0], len(numbers))
         return result
 
     def states(

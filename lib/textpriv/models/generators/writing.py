@@ -59,14 +59,16 @@ def generate(
     """
     lengths = _checked_lengths(generator, prompts, tokens)
     with tqdm(total=len(prompts), unit="text", disable=not progress, mininterval=5) as bar:
-        for of in by_length(lengths, batch):
-            rows = [list(prompts[row]) for row in of.tolist()]
+        for numbers in by_length(lengths, batch):
+            rows = [list(prompts[row]) for row in numbers.tolist()]
 
-            def chosen(scores: torch.Tensor, rows: IntArray, of: IntArray = of) -> IntArray:
-                return choose(scores, of[rows])
+            def chosen(
+                scores: torch.Tensor, rows: IntArray, numbers: IntArray = numbers
+            ) -> IntArray:
+                return choose(scores, numbers[rows])
 
-            yield of, _written(generator, [rows], chosen, tokens)
-            bar.update(len(of))
+            yield numbers, _written(generator, [rows], chosen, tokens)
+            bar.update(len(numbers))
 
 
 def generate_both(
