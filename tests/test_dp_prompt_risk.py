@@ -141,7 +141,9 @@ def test_what_is_left_where_the_author_is_hidden() -> None:
         value, where = best.split(" ", 1)
         assert f"(F1 at most {most}),\nsentiment F1 is {value} at best {where[:-1]}; " in said
         assert said.endswith("; clean: 0.70)")
-    assert experiment.hidden(table, 0.1).startswith("No setting is shown to hide the author (F1 at mo")
+    assert experiment.hidden(table, 0.1).startswith(
+        "No setting is shown to hide the author (F1 at mo"
+    )
 
 
 def test_equal_risk_is_that_of_the_strongest_attacker() -> None:
@@ -448,8 +450,12 @@ def test_differences_at_equal_risk(run: report.Run) -> None:
 @pytest.mark.parametrize(
     ("left", "madlib", "said"),
     [
-        (0.55, 0.3, "1 of 2 comparisons favour a mechanism significantly,\n1 the words left out"),
-        (0.95, 0.3, "0 of 2 comparisons favour a mechanism significantly,\n2 the words left out"),
+        (
+            0.55,
+            0.3,
+            "1 of 2 comparisons favour a mechanism\nsignificantly (TEM), 1 the words left out",
+        ),
+        (0.95, 0.3, "0 of 2 comparisons favour a mechanism\nsignificantly, 2 the words left out"),
         (0.8, 0.8, "no mechanism is told apart"),
         (None, 0.3, "No mechanism has the risk of any share"),
     ],
@@ -491,7 +497,7 @@ def test_who_learns_from_every_run_is_held_against_who_learns_from_one(run: repo
         "of 4, 1 above, 1 below, 2 undecided" in said
         and "+0.25 (MADLIB, 300 dimensions, ε 8: 0.45)" in said
     )
-    assert "1 of 1 comparisons favour a mechanism significantly" in said
+    assert "significantly (MADLIB, 300 dimensions), 0 the words left out" in said
 
 
 def test_two_attackers_are_compared_on_average_where_the_first_ran(run: report.Run) -> None:

@@ -36,8 +36,8 @@ def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> Non
     )
     figure = figures.ladder(table)
     assert title(figure) == (
-        "CusText+ at ε 2: noisy channel, public text recovers 60% of the words\n"
-        "(our estimate of the K-ASR bound: 30%; pretrained model: 70%)"
+        "Farthest above the bound, CusText+ at ε 2: 60% of the words are recovered\n"
+        "(noisy channel, public text; our estimate of the K-ASR bound: 30%; pretrained model: 70%)"
     )
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names[::-1] == [
@@ -46,7 +46,7 @@ def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> Non
     assert [ax.lines[-1].get_xdata()[0] for ax in figure.axes] == [0.3, 0.7]
     without = figures.ladder(table[table["attack"] != "contextual-bound"])
     assert title(without) == (
-        "CusText+ at ε 6: noisy channel, public text recovers 80% of the words"
+        "CusText+ at ε 6: 80% of the words are recovered\n(noisy channel, public text)"
     )
 
 
@@ -58,7 +58,7 @@ def test_the_lines_name_the_setting_where_sentences_tell_most() -> None:
         ("santext", 2.4, "noisy-channel", 0.4),
     )
     said = title(figures.success(table))
-    assert said.startswith("CusText+ at ε 2, IMDb, with public text: decoding whole sentences")
+    assert said.startswith("Largest gain from public text (CusText+, ε 2, IMDb): decoding")
     assert said.endswith("recovers 50% of the words, word by word 20%")
 
 

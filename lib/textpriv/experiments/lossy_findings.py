@@ -194,7 +194,8 @@ def grid(table: pd.DataFrame) -> str:
     extremes = five.groupby("attack")["value"].agg(["min", "max"])
     most, least = extremes.loc[SKIP, "max"], extremes.loc[RIDGE, "min"]
     return (
-        f"Punctuated: nearest tokens find at most {most:.0%}, solving the map at least {least:.0%}"
+        f"Punctuated: nearest tokens (the output skipped) find at most {most:.0%}, solving the map "
+        f"at least {least:.0%}"
     )
 
 

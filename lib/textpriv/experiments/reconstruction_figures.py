@@ -67,8 +67,9 @@ def _lifted(table: pd.DataFrame) -> str:
     whole, single = rates["noisy-channel"], rates["context-free-public"]
     defense, corpus, epsilon = at = (whole - single).idxmax()
     return (
-        f"{DEFENSE[defense]} at ε {epsilon:g}, {corpus_label(corpus)}, with public text: decoding "
-        f"whole sentences\nrecovers {whole[at]:.0%} of the words, word by word {single[at]:.0%}"
+        f"Largest gain from public text ({DEFENSE[defense]}, ε {epsilon:g}, "
+        f"{corpus_label(corpus)}): decoding whole sentences\nrecovers {whole[at]:.0%} of the "
+        f"words, word by word {single[at]:.0%}"
     )
 
 
@@ -118,11 +119,12 @@ def _climbed(rates: pd.DataFrame, shown: pd.DataFrame) -> str:
     best = (shown["value"] - bounds.fillna(0))[is_clear].idxmax()
     row, bound = shown.loc[best], bounds[best]
     same = (shown["defense"] == row["defense"]) & (shown["epsilon"] == row["epsilon"])
-    beside = [] if pd.isna(bound) else [f"our estimate of the K-ASR bound: {bound:.0%}"]
+    beside = [label(row["attack"])]
+    beside += [] if pd.isna(bound) else [f"our estimate of the K-ASR bound: {bound:.0%}"]
     beside += [f"pretrained model: {value:.0%}" for value in shown.loc[same & ~is_clear, "value"]]
     setting = f"{DEFENSE[row['defense']]} at ε {row['epsilon']:g}"
-    finding = f"{setting}: {label(row['attack'])} recovers {row['value']:.0%} of the words"
-    return f"{finding}\n({'; '.join(beside)})" if beside else finding
+    setting = setting if pd.isna(bound) else f"Farthest above the bound, {setting}"
+    return f"{setting}: {row['value']:.0%} of the words are recovered\n({'; '.join(beside)})"
 
 
 @drawing

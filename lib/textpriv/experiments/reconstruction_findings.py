@@ -186,7 +186,7 @@ def _against_contextual(quotes: Quotes) -> str:
     return (
         "**The noisy channel compared with the attacks that need a network** (same tokens). With "
         f"the contextual attack: {quotes.duel(PUBLIC, 'contextual-bayes')}; where its detector has "
-        f"public text too, {extended} (epsilon {low:g}). With the K-ASR bound: "
+        f"read a little public text too, {extended} (epsilon {low:g}). With the K-ASR bound: "
         f"{quotes.duel(PUBLIC, 'contextual-bound')}. From shadow data alone, with the contextual "
         f"attack: {quotes.duel(SHADOW, 'contextual-bayes')}; with Inversion BERT that reads the "
         f"sentence: {quotes.duel(SHADOW, SENTENCE)}. An attack above the bound is no "
@@ -234,10 +234,11 @@ def trained_enough(trained: Sequence[Trained], encoder: Encoder, sizes: Sizes) -
     return (
         f"Is it trained enough? The masked LM is right at {encoder.accuracy:.1%} of the masked "
         f"words of held-out reviews, and at {encoder.rare_accuracy:.1%} of the rarer ones. Between "
-        f"their last two marks the accuracy of the detectors moved by {detectors.min():+.1f} to "
-        f"{detectors.max():+.1f} points, on up to {tokens:,} held-out tokens (a standard "
-        f"error of {50 / tokens**0.5:.1f} points or more), and that of Inversion BERT, which reads "
-        f"the sentence, by {inversions.min():+.1f} to {inversions.max():+.1f} points. "
+        "their last two marks the accuracy of the detectors that had not read the attacked "
+        f"sentences moved by {detectors.min():+.1f} to {detectors.max():+.1f} points, on up to "
+        f"{tokens:,} held-out tokens (a standard error of {50 / tokens**0.5:.1f} points or more), "
+        "and that of Inversion BERT, which reads the sentence, by "
+        f"{inversions.min():+.1f} to {inversions.max():+.1f} points. "
         + (
             f"The detectors saw {16 * sizes.detector_steps:,} shadow tokens, where the paper takes "
             "100 copies of all, three times."
