@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from textpriv import stats
-from textpriv.report.difference import Difference
+from textpriv.report.difference import Difference, Finding
 from textpriv.report.results import Measurement
 
 
@@ -67,3 +67,11 @@ def test_one_unit_or_no_error_decides_nothing():
     bare = Measurement(name="a.b", value=1.0), Measurement(name="a.c", value=0.0)
     assert Difference.between(*bare).verdict == "undecided"
     assert "nan" not in str(Difference.between(*bare))
+
+
+def test_a_finding_is_escaped_and_folds_its_details() -> None:
+    bare = Finding("a < b", "So & so.")
+    assert str(bare) == "**a < b.** So & so."
+    assert bare.as_html() == "<p><b>a &lt; b.</b> So &amp; so.</p>"
+    folded = bare._replace(details="1 > 0.").as_html()
+    assert folded.endswith("<details><summary>details</summary>1 &gt; 0.</details></p>")

@@ -121,8 +121,8 @@ def against_both(board: Board, equal: pd.DataFrame) -> Finding:
     return Finding(
         f"Mechanisms that give away more than simply leaving words out: {given}",
         "Leaving words out promises nothing. More than with random words (each kept, or any other "
-        f"sent) is read back under {replaced}. *Meaning*: the cosine of sentence vectors, for a "
-        "reader who knows the mechanism.",
+        f"sent) is read back under {replaced}. (Meaning: the cosine of sentence vectors, for a "
+        "reader who knows the mechanism.)",
         " ".join(part for part in (left_out.text, random.text, spoken) if part),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from html import escape
 from typing import Literal, NamedTuple
 
 from scipy.stats import norm
@@ -30,10 +31,11 @@ class Finding(NamedTuple):
     def __str__(self) -> str:
         return f"**{self.title}.** {self.text}"
 
-    def folded(self) -> str:
-        """An item of a Markdown list, its details behind a line to click on."""
-        lines = ["<details><summary>details</summary>", self.details, "</details>"]
-        return "\n\n".join([f"- {self}", *(f"  {line}" for line in lines if self.details)]) + "\n"
+    def as_html(self) -> str:
+        """A paragraph, its details behind a line to click on."""
+        title, text, details = map(escape, self)
+        folded = f"<details><summary>details</summary>{details}</details>" if details else ""
+        return f"<p><b>{title}.</b> {text}{folded}</p>"
 
 
 @dataclass(frozen=True)
