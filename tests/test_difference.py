@@ -74,4 +74,4 @@ def test_a_finding_is_escaped_and_folds_its_details() -> None:
     assert str(bare) == "**a < b.** So & so."
     assert bare.as_html() == "<p><b>a &lt; b.</b> So &amp; so.</p>"
     folded = bare._replace(details="1 > 0.").as_html()
-    assert folded.endswith("<details><summary>details</summary>1 &gt; 0.</details></p>")
+    assert folded.endswith("<details><summary>details</summary>1 &gt; 0.</details>")

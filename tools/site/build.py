@@ -40,7 +40,10 @@ DOCUMENTS = (
 )  # fmt: skip
 DOWNLOADS = "downloads"  # folder of the notebooks as they are, which Sphinx makes no pages of
 MOST_ROWS = 500  # of plotted numbers that a page shows; the file beside it has them all
-_TAGS = set("table caption thead tbody tfoot tr th td b br code em i p pre strong sub sup".split())
+_TAGS = set(
+    "table caption thead tbody tfoot tr th td b br code em i p pre strong sub sup details summary"
+    .split()
+)  # fmt: skip
 _SPANS = {"th": ["colspan", "rowspan", "scope"], "td": ["colspan", "rowspan"]}
 
 
@@ -128,7 +131,7 @@ def _safe(
         elif form == "image/png":
             alt = output.metadata.get(form, {}).get("alt") or otherwise
             text = f"![{plain(alt)}](data:image/png;base64,{''.join(data[form].split())})"
-            if alt not in pictures:
+            if " ".join(alt.split()) not in pictures:
                 yield v4.new_output("display_data", data={"text/markdown": text})
         elif form:
             yield v4.new_output("display_data", data={form: data[form]})

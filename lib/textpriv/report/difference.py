@@ -35,7 +35,7 @@ class Finding(NamedTuple):
         """A paragraph, its details behind a line to click on."""
         title, text, details = map(escape, self)
         folded = f"<details><summary>details</summary>{details}</details>" if details else ""
-        return f"<p><b>{title}.</b> {text}{folded}</p>"
+        return f"<p><b>{title}.</b> {text}</p>{folded}"
 
 
 @dataclass(frozen=True)
