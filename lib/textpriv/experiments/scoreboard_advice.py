@@ -19,7 +19,10 @@ from textpriv.report.results import Measurement
 
 FEW = 3  # names in a cell of the table
 
-COMPARED_AT = "where all are compared"
+COMPARED_AT = "set alike for all"
+
+PLACES: Mapping[str, str] = {"risk": "in their places", "anywhere": "in whatever place"}
+"""Columns of `scoreboard.manipulated_tokens`: which tokens count as recovered."""
 
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
@@ -41,7 +44,7 @@ def choice(board: Board, at: pd.DataFrame) -> pd.DataFrame:
     A row for each thing that was measured; `at` is as for `at_equal_risk`. Columns: you send, use,
     an attacker still gets, what is left.
     """
-    rows = [_for_words(board, at), _for_tokens(board), _for_authors(board)]
+    rows = [_for_words(board, at), *_for_tokens(board), _for_authors(board)]
     columns = ["you send", "use", "an attacker still gets", "what is left"]
     return pd.DataFrame([row for row in rows if row], columns=columns)
 
@@ -80,7 +83,7 @@ def _take(names: Sequence[str], every: int) -> str:
         return best
     if len(names) > FEW or len(names) == every:
         others = f"{len(names) - 1} of {every - 1} others are not significantly worse"
-        return f"no clear winner: {best} is best by point estimate, {others}"
+        return f"no clear winner: {others} than {best}, the best by point estimate"
     return f"{best}; not significantly worse: {listing(names[1:])}"
 
 
@@ -109,28 +112,29 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     ]
 
 
-def _for_tokens(board: Board) -> list[str] | None:
+def _for_tokens(board: Board) -> list[list[str]]:
+    """One row for who must name a token in its place, and one for who need not."""
     tokens = scoreboard.manipulated_tokens(board)
     tokens = tokens[tokens["corpus"] == scoreboard.CORPUS]
     clear = tokens[tokens["mechanism"] == "plain"]
     plain, most = clear["value"].max(), clear["high"].max()
     useful = tokens[tokens["low"] >= CHANCE + USEFUL * (most - CHANCE)]
-    row, other = (fewest_read(board, useful, by) for by in ("risk", "anywhere"))
-    if row is None or other is None:
-        return None
-    unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
-    use = f"{called(row['mapper'])}{unproved}"
-    if other["mapper"] != row["mapper"]:
-        use = f"no clear winner: {use} if places count, {called(other['mapper'])} if not"
-    return [
-        "tokens that are mapped, mixed or noisy, for a classifier",
-        f"{use}: fewest recovered, by point estimate, of settings that surely keep half of what "
-        "plain text gives above guessing",
-        f"at least {told(row['risk'], row['risk_low'], row['risk_high'])} of the tokens in their "
-        f"places, {other['anywhere']:.0%} in whatever place",
-        f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain text "
-        f"{plain:.0%} ({corpus_label(row['corpus'])})",
-    ]
+    rows = []
+    for by, where in PLACES.items():
+        row = fewest_read(board, useful, by)
+        if row is None:
+            return []
+        unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
+        risk = told(row[by], *(row.get(f"{by}_{end}", math.nan) for end in ("low", "high")))
+        rows.append([
+            f"tokens that are mapped, mixed or noisy, for a classifier; hidden {where}",
+            f"{called(row['mapper'])}{unproved}: fewest recovered, by point estimate, of settings "
+            "that surely keep half of plain text's gain over guessing",
+            f"at least {risk} of the tokens {where}",
+            f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain "
+            f"text {plain:.0%} ({corpus_label(row['corpus'])})",
+        ])  # fmt: skip
+    return rows
 
 
 def _for_authors(board: Board) -> list[str] | None:

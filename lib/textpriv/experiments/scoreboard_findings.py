@@ -120,9 +120,9 @@ def against_both(board: Board, equal: pd.DataFrame) -> Finding:
     spoken = with_model(board)
     return Finding(
         f"Mechanisms that give away more than simply leaving words out: {given}",
-        "Leaving words out promises nothing. More than with random words (each kept, or any other "
-        f"sent) is read back under {replaced}. (Meaning: the cosine of sentence vectors, for a "
-        "reader who knows the mechanism.)",
+        "(Leaving words out promises nothing.) More than random words (each word kept, or any "
+        f"other sent): {replaced}. Meaning: the cosine of sentence vectors, for a reader who knows "
+        "the mechanism; accuracy: of sentiment.",
         " ".join(part for part in (left_out.text, random.text, spoken) if part),
     )
 
@@ -184,18 +184,17 @@ def context(board: Board) -> Finding:
     single = PAIRED + "context_free_bound"
     whole, language = (_share(board, each) for each in (public, PAIRED + "noisy_channel_lm"))
     known, shadow = (_bare_share(board, each) for each in (single, alone))
+    reader = "Under CusText+ an attacker who has read public reviews"
     passed = board.says(
         public,
         single,
-        above="Under CusText+ a reader of public film reviews beats the best guess word by word",
-        below="Under CusText+ a reader of public film reviews stays below the best guess word by "
-        "word",
-        undecided="Under CusText+ a reader of public film reviews is not shown to beat the best "
-        "guess word by word",
+        above=f"{reader} beats the best guess word by word",
+        below=f"{reader} stays below the best guess word by word",
+        undecided=f"{reader} is not shown to beat the best guess word by word",
     )
     return Finding(
         _capital(passed),
-        f"At epsilon 6 decoding whole sentences with word triples of public reviews recovers "
+        "At epsilon 6 decoding whole sentences, with word triples of public film reviews, recovers "
         f"{whole} of the words; Bayes' rule word by word, even given the private word frequencies, "
         f"{known}. A small language model, which may have read these sentences, recovers "
         f"{language}.",
@@ -277,16 +276,16 @@ def window(board: Board, tokens: pd.DataFrame) -> Finding:
     verdict = board.says(
         stencil + "deconvolution",
         stencil + "naive_skip",
-        above="Leaving a token out of its own mixture hides it from the paper's attacker, and not "
+        above="Leaving a token out of its own mixture hides it from the paper's attacker, but not "
         "from one who inverts the mixing",
         below="The paper's attacker recovers more tokens than one who inverts the mixing",
         undecided="Who inverts the mixing is not shown to recover more than the paper's attacker",
     )
     return Finding(
         _capital(verdict),
-        "Under the punctuated stencil of Harel et al. (window 9, sigma 1) five guesses of an "
-        f"attacker who looks at one place find {near} of the tokens, of one who inverts the "
-        f"mixing {solved}, with rehearsal and a language model {most}.",
+        "Under the punctuated stencil of Harel et al. (window 9, sigma 1) an attacker with five "
+        f"guesses finds {near} of the tokens by looking at one place, {solved} by inverting the "
+        f"mixing, {most} with rehearsal on public text and a language model too.",
         f"(Film reviews.) The five commonest pieces of public text, named everywhere, are right in "
         f"{blind}.{_in_sight(board)} {least_read(board, tokens)}".strip(),
     )
@@ -342,9 +341,9 @@ def documents(board: Board) -> Finding:
     verdict = board.says(
         PROMPT + "author",
         CLEAR + "author",
-        above="DP-Prompt makes authors of single texts easier to identify",
-        below="DP-Prompt makes authors of single texts harder to identify",
-        undecided="DP-Prompt is not shown to hide authors of single texts",
+        above="DP-Prompt makes authors easier to identify from one text,",
+        below="DP-Prompt makes authors harder to identify from one text,",
+        undecided="DP-Prompt is not shown to hide authors of one text,",
     )
     bound = board.measured.get(f"{PROMPT_EPSILON}tight")
     weak = ", which promises nothing" if bound and bound.value > LARGE else ""
@@ -353,12 +352,12 @@ def documents(board: Board) -> Finding:
     more = [beside_scissors(board), asked_again(board)]
     return Finding(
         f"{_capital(verdict)} for the classifiers that were run",
-        "With clipping, at temperature 0.75, the strongest that learned from single outputs names "
+        "With clipping, at temperature 0.75, the strongest trained on one output per text names "
         f"the author with a macro F1 of {board.told(PROMPT + 'author')} (guessing: "
         f"{board.told('f1.random.plain.author')}; clean text: "
-        f"{_without_interval(board, CLEAR + 'author')}){_on_several(board)}. For film "
-        f"sentiment it is {_without_interval(board, PROMPT + 'sentiment')}, clean "
-        f"{_without_interval(board, CLEAR + 'sentiment')}. Its epsilon for a document{cap} is "
+        f"{_without_interval(board, CLEAR + 'author')}){_on_several(board)}. Film "
+        f"sentiment is told with {_without_interval(board, PROMPT + 'sentiment')} (clean text: "
+        f"{_without_interval(board, CLEAR + 'sentiment')}). The epsilon for a document{cap} is "
         f"{board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
         " ".join(
             [
@@ -397,8 +396,8 @@ def _on_several(board: Board) -> str:
     most = strongest(several, "k").iloc[0]
     once = asked[(asked["k"] == 1) & (asked["access"] == most["access"])].iloc[0]
     return (
-        f"; one who learned from {most['k']:.0f} outputs of each text and reads as many reaches "
-        f"{between(most)}, on one {once['value']:.2f} ({most['n']:.0f} texts)"
+        f". One trained on {most['k']:.0f} outputs of each text reaches {between(most)} if it "
+        f"reads as many, {once['value']:.2f} if it reads one ({most['n']:.0f} texts)"
     )
 
 
@@ -454,8 +453,8 @@ def rewritten(texts: pd.DataFrame, profile: str) -> Finding:
     how = "Rewritten sentences are linked" if least["low"] > 10 * chance else "Some are not linked"
     return Finding(
         f"{how} to their originals",
-        f"Among {least['candidates']:.0f} sentences the strongest linkage attack on one output "
-        f"at a time finds the original of {told(least['linked'], least['low'], least['high'])} of "
+        f"Given one output and {least['candidates']:.0f} sentences, the strongest linkage attack "
+        f"finds the original for {told(least['linked'], least['low'], least['high'])} of "
         f"{least['n']:.0f} outputs under {least['mechanism']} "
         f"({settings[least['mechanism']]}){also}.",
         games(texts),
@@ -481,10 +480,10 @@ def vectors(board: Board) -> Finding:
     )
     return Finding(
         _capital(verdict),
-        "Seven guesses from its vector (MiniLM), by an attacker with public sentences and theirs, "
-        f"find {words} of a sentence's content words and {names} of the names that public reviews "
-        f"use too; without it {blind[0]} and {blind[1]}.",
-        f"With truncated Laplace noise (epsilon {NOISE}) they find {noisy[0]} and {noisy[1]}"
+        "An attacker who has public sentences and their vectors (MiniLM) finds in seven guesses "
+        f"{words} of a sentence's content words and {names} of the names that public reviews use "
+        f"too; without its vector {blind[0]} and {blind[1]}.",
+        f"With truncated Laplace noise (epsilon {NOISE}) the guesses find {noisy[0]} and {noisy[1]}"
         f"{_linked(board)}.",
     )
 
@@ -536,15 +535,15 @@ def search(board: Board) -> Finding:
     verdict = board.says(
         kept + "exact",
         kept + "annoy",
-        above="MADLIB with Annoy at its default effort is another mechanism",
+        above="With an approximate search (Annoy at default effort) MADLIB is another mechanism",
         below="Annoy keeps more words than the exact search",
         undecided="MADLIB with Annoy is not shown to differ from that with an exact search",
     )
     exact, annoy = (_bare_share(board, kept + each) for each in ("exact", "annoy"))
     return Finding(
         _capital(verdict),
-        f"At epsilon 25 (GloVe 840B) it keeps {exact} of words with an exact search, with one "
-        f"forest of Annoy {annoy}.",
+        f"At epsilon 25 (GloVe 840B) it keeps {exact} of words with an exact search, {annoy} "
+        "with one forest of Annoy.",
     )
 
 
@@ -587,13 +586,13 @@ def proved(stated: pd.DataFrame) -> str:
     least = finite.min()
     names = dict.fromkeys(called(str(each)) for each in stated.loc[bounds == least, "mechanism"])
     said = (
-        "he smallest epsilon (without delta) stated in docs/PRIVACY for a text of "
-        f"which all may differ is {least:,.0f} ({listing([*names])})"
+        "here everything in a text may differ, the smallest epsilon (without delta) stated in "
+        f"docs/PRIVACY is {least:,.0f} ({listing([*names])})."
     )
     if least <= LARGE:
-        return f"T{said}."
+        return f"W{said}"
     return (
-        f"No guarantee is strong for a whole text at these settings: t{said}; already at "
-        f"{LARGE:g} an output may be {round(math.exp(LARGE), -3):,.0f} times likelier under one "
-        "text than another."
+        f"No guarantee is strong for a whole text at these settings: w{said} At {LARGE:g} an "
+        f"output may already be {round(math.exp(LARGE), -3):,.0f} times likelier under one text "
+        "than another."
     )

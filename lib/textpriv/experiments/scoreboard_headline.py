@@ -85,11 +85,12 @@ def headline(chosen: pd.DataFrame) -> Finding:
             f"Changed is not hidden: under {len(wide)} of {len(rows)} mechanisms an attacker\n"
             f"recovers at least {least} more of 100 words than come out unchanged"
         )
-        text += f" That is significantly more than come out unchanged under {_beside(wide)}: "
-        text += "a changed word need not be a hidden one."
+        text += " A changed word need not be a hidden one: significantly more are recovered than "
+        text += f"come out unchanged under {_beside(wide)}."
     if few := [row for row in above if row not in wide]:
         gap = max(100 * (row["value"] - row["kept"]) for row in few)
-        text += f" Under {_beside(few)} it is significantly more, but by {gap:.1f} at most"
+        text += f" Under {_beside(few)} significantly more are recovered too, but by {gap:.1f} of "
+        text += "100 at most"
         if given := [row["mechanism"] for row in few if row["attack"] == COUNTED]:
             text += f" ({listing(given)}: given the private texts' own word counts)"
         text += "."
@@ -120,19 +121,20 @@ def alone(board: Board) -> str:
     estimated = ", attacked with estimated probabilities: a lower limit"
     estimated *= least["mechanism"] in ESTIMATED
     least_read, most_read = (
-        f"{told(row['value'], row['low'], row['high'])} of the content words under "
-        f"{called(str(row['mechanism']))}"
+        f"{told(row['value'], row['low'], row['high'])} under {called(str(row['mechanism']))}"
         for row in (least, most)
     )
     said = (
-        f"**Should you use one?** {answer}. Set so that a text stays useful (the best classifier "
-        f"of sentiment tried is right in {READABLE_ACCURACY:.0%}; {told_ends(board)}), mechanisms "
-        f"let the strongest of three attacks recover at least {least_read}{estimated} and at most "
-        f"{most_read}, by point estimate ({len(own)} can be set so)."
+        f"**Should you use one?** {answer}. Where a mechanism is set so that a text stays useful "
+        f"(the best classifier of sentiment tried is right in {READABLE_ACCURACY:.0%}; "
+        f"{told_ends(board)}), the strongest of three attacks recovers, of the content words "
+        f"and by point estimate, from {least_read}{estimated} to {most_read} "
+        f"({len(own)} can be set so)."
     )
     if len(bare := read[read["mechanism"] == LEFT_OUT]):
-        row = bare.iloc[0]
-        said += f" With words simply left out: {told(row['value'], row['low'], row['high'])}."
+        value, low, high = bare.iloc[0][["value", "low", "high"]]
+        said += " If words are simply left out, the others sent unchanged: "
+        said += f"{told(value, low, high)}."
     return said
 
 

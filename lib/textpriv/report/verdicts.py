@@ -150,16 +150,16 @@ class Findings(NamedTuple):
         if not self.tested:
             return "No statement of the four papers can be tested under this profile."
         aside = (
-            f" Another {self.set_aside} were contradicted by models that cannot test them, and are "
-            "not counted."
+            f" Another {self.set_aside} were contradicted, but these models cannot test them: not "
+            "counted."
         )
         return (
-            f"Of {self.tested} statements of the four papers that these models can test, "
-            f"{self.holds} are confirmed, {self.against} contradicted, {self.tie} tie and "
+            f"Of {self.tested} statements of the four replicated papers that these models can "
+            f"test, {self.holds} are confirmed, {self.against} contradicted, {self.tie} tie and "
             f"{self.open} are inconclusive ({self.leaning} of these lean the papers' way). If each "
             f"had to hold in every table cell, {self.throughout} would be confirmed; for "
-            f"{self.reread} of the {self.holds}, cells, average or margin were settled after "
-            "results were known."
+            f"{self.reread} of the {self.holds}, how to read them (each cell or their average, "
+            "with what margin) was settled after results were known."
             f"{aside * bool(self.set_aside)} {self.settled} hold by construction or "
             "by theorem, which is no evidence."
         )
