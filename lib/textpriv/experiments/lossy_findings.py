@@ -120,7 +120,7 @@ def unaided(
     run.record_rows(sight, "in_sight.{label}.{corpus}.{what}")
     five, one = (told(run, f"blind{top}.{corpus}") for top in (5, 1))
     said = f"The five name {five} of the tokens of {corpus}, the most frequent one alone {one}."
-    for setting in ("punctuated-stencil-w9-s1.0", "punctuated-stencil-w5-s0.2"):
+    for setting in (f"punctuated-stencil-{each}" for each in ("w9-s1.0", "w5-s0.2", "w11-s0.2")):
         if (sight["label"] == setting).any():
             own, tokens, content, other = (
                 told(run, f"in_sight.{setting}.{corpus}.{what}")
