@@ -429,7 +429,7 @@ def test_whether_a_sanitizer_is_enough_is_said_where_texts_are_as_useful() -> No
 
     ends = [measure("accuracy.empty", 0.62, 0.6, 0.64), measure("accuracy.clear", 0.75, 0.7, 0.8)]
     said = first.alone(board(read("tem", 0.63), read("custext+", 0.3), *ends))
-    assert "in 70%; original text: 75%, stop words alone: 62%), the" in said
+    assert "in 70%; original text: 75%, without the replaced words: 62%), the" in said
     assert "from 30% (22 to 38) under CusText+ to 63% (55 to 71) under TEM" in said
     bare = first.alone(board(read("tem", 0.63), read("left-out", 0.4)))
     assert "guessing: 50%)" in bare and "(1 can be set so)" in bare

@@ -79,7 +79,7 @@ def headline() -> str:
 def conclusions() -> str:
     """What notebook 07 concludes beside the choice of a mechanism, in a list."""
     gathered = board.gather("full")
-    sentences = [
+    said = [
         ("05", findings.context(gathered)),
         ("09", findings.against_both(gathered, scoreboard.equal_utility(gathered))),
         ("03", findings.window(gathered, scoreboard.manipulated_tokens(gathered))),
@@ -88,9 +88,10 @@ def conclusions() -> str:
         ("08", findings.rewritten(scoreboard.whole_texts(gathered), "full")),
         ("02", findings.search(gathered)),
     ]
-    files = {notebook.name[:2]: _link(notebook, "notebooks") for notebook in find()}
-    links = {number: re.sub(r"(\[\d\d)\w*\]", r"\1]", link) for number, link in files.items()}
-    return "\n".join(f"- {sentence} ({links[number]})" for number, sentence in sentences)
+    files = {notebook.name[:2]: notebook.file for notebook in find()}
+    return "\n".join(
+        f"- {finding} ([{number}](notebooks/{files[number]}))" for number, finding in said
+    )
 
 
 def choice() -> str:

@@ -117,13 +117,12 @@ def against_both(board: Board, equal: pd.DataFrame) -> Finding:
         ", ".join(_counted(equal, baseline, utility) for utility in UTILITIES)
         for baseline in (LEFT_OUT, RANDOM)
     )
-    spoken = with_model(board)
     return Finding(
         f"Mechanisms that give away more than simply leaving words out: {given}",
         "(Leaving words out promises nothing.) More than random words (each word kept, or any "
         f"other sent): {replaced}. Meaning: the cosine of sentence vectors, for a reader who knows "
         "the mechanism; accuracy: of sentiment.",
-        " ".join(part for part in (left_out.text, random.text, spoken) if part),
+        " ".join(filter(None, (left_out.text, random.text, with_model(board)))),
     )
 
 
@@ -349,22 +348,18 @@ def documents(board: Board) -> Finding:
     weak = ", which promises nothing" if bound and bound.value > LARGE else ""
     token = board.measured.get(f"{PROMPT_EPSILON}token_tight")
     cap = f" ({bound.value / token.value:.0f} tokens written)" if bound and token else ""
-    more = [beside_scissors(board), asked_again(board)]
+    unknown = "No classifier knew the language model's probabilities."
+    details = (unknown, beside_scissors(board), asked_again(board))
     return Finding(
         f"{_capital(verdict)} for the classifiers that were run",
-        "With clipping, at temperature 0.75, the strongest trained on one output per text names "
+        "With clipping, at temperature 0.75, the strongest attacker run at every setting names "
         f"the author with a macro F1 of {board.told(PROMPT + 'author')} (guessing: "
         f"{board.told('f1.random.plain.author')}; clean text: "
         f"{_without_interval(board, CLEAR + 'author')}){_on_several(board)}. Film "
         f"sentiment is told with {_without_interval(board, PROMPT + 'sentiment')} (clean text: "
         f"{_without_interval(board, CLEAR + 'sentiment')}). The epsilon for a document{cap} is "
         f"{board.told(f'{PROMPT_EPSILON}tight', 0)}{weak}.",
-        " ".join(
-            [
-                "No classifier knew the language model's probabilities.",
-                *(each for each in more if each),
-            ]
-        ),
+        " ".join(filter(None, details)),
     )
 
 
@@ -396,8 +391,8 @@ def _on_several(board: Board) -> str:
     most = strongest(several, "k").iloc[0]
     once = asked[(asked["k"] == 1) & (asked["access"] == most["access"])].iloc[0]
     return (
-        f". One trained on {most['k']:.0f} outputs of each text reaches {between(most)} if it "
-        f"reads as many, {once['value']:.2f} if it reads one ({most['n']:.0f} texts)"
+        f". Another, run on {most['n']:.0f} texts, reaches {between(most)} if it reads "
+        f"{most['k']:.0f} outputs of a text, {once['value']:.2f} if it reads one"
     )
 
 

@@ -75,7 +75,7 @@ def headline(chosen: pd.DataFrame) -> Finding:
     low, high = (100 * chosen["value"].agg(end) for end in ("min", "max"))
     text = (
         f"At these settings the strongest of three attacks recovers {low:.0f} to {high:.0f} of 100 "
-        "content words (all but stop words)."
+        "content words (all but stop words and words outside the vocabulary)."
     )
     wide = [row for row in above if row["value"] - row["kept"] > SMALL_GAP]
     title = "An attacker recovers hardly more words than come out unchanged"
@@ -140,7 +140,7 @@ def alone(board: Board) -> str:
 
 def ends(board: Board) -> dict[str, float]:
     """Accuracies between which those of notebook 09 lie, by name; guessing where it has none."""
-    named = {"original text": "accuracy.clear", "stop words alone": "accuracy.empty"}
+    named = {"original text": "accuracy.clear", "without the replaced words": "accuracy.empty"}
     measured = {what: board.measured.get(name) for what, name in named.items()}
     known = {what: each.value for what, each in measured.items() if each}
     return known or {"guessing": CHANCE}
