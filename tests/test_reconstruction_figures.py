@@ -37,7 +37,7 @@ def test_the_ladder_names_the_setting_that_leaves_the_bound_behind_most() -> Non
     figure = figures.ladder(table)
     assert title(figure) == (
         "Farthest above the bound, CusText+ at ε 2: 60% of the words are recovered\n"
-        "(noisy channel, public text; our estimate of the K-ASR bound: 30%)"
+        "(noisy channel, public text; pretrained model: 70%; estimated bound: 30%)"
     )
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names[::-1] == [
