@@ -47,7 +47,8 @@ def lines(scores: pd.DataFrame, word: str, dimension: int) -> Figure:
     top_axis.set_xlabel("epsilon whose noise has this mean length", fontsize=8.5)
     ax.set(ylabel="score of a word (the highest comes out)")
     ax.set_title(
-        f"“{word}” comes out up to a noise of length {crossings.min():.0f}, then other words"
+        f"Along this direction “{word}” comes out up to a noise\n"
+        f"of length {crossings.min():.0f}, then other words"
     )
     sns.move_legend(ax, "center left", bbox_to_anchor=(1.0, 0.5), title="comes out somewhere")
     return fig
@@ -97,7 +98,8 @@ def replacements(shares: pd.DataFrame, embedding: str) -> Figure:
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(NullLocator())
     percent(ax.yaxis)
-    finding = f"Near words are {wide['rank 1-10'].max():.1%} of outputs at the best epsilon tried"
+    most = wide["rank 1-10"].max()
+    finding = f"The ten nearest words are at most {most:.1%} of outputs, at any epsilon tried"
     ax.set_title(f"{finding}\n({embedding}, n = {int(shares['n'].max()):,} words)", fontsize=9)
     legend_below(fig, ncols=4)
     return fig
@@ -121,8 +123,8 @@ def near_words_by_dimension(shares: pd.DataFrame) -> Figure:
     few, many = most.index[[0, -1]]
     n = f"n = {int(shares['n'].max()):,} words"
     ax.set_title(
-        f"At the best epsilon tried near words are {most[few]:.1%} of outputs\n"
-        f"in {few} dimensions, {most[many]:.1%} in {many} ({n})",
+        f"The ten nearest words are at most {most[few]:.1%} of outputs\n"
+        f"in {few} dimensions, at most {most[many]:.1%} in {many} ({n})",
         fontsize=9,
     )
     ax.legend()
@@ -144,10 +146,9 @@ def index_trade_off(scores: pd.DataFrame) -> Figure:
             ax.errorbar(speed, part["recall"], reach(part, "recall"), ms=6, **look)
         ax.set(xscale="log", xlabel="queries per second", ylim=(0, 1.04))
         best = panel.loc[~panel["index"].isin(exact), "recall"].max()
-        n = f"{int(panel['n'].max()):,} noisy queries"
+        n = f"{int(panel['n'].max()):,} noisy vectors"
         ax.set_title(
-            f"At epsilon {epsilon:g} the approximate\n"
-            f"searches tried find at best {best:.0%}\nof {n}",
+            f"At epsilon {epsilon:g} indexes find the\nnearest word for at best {best:.0%}\nof {n}",
             fontsize=9,
         )
     axes[0, 0].set(ylabel="nearest word found")

@@ -41,16 +41,25 @@ class Sizes(BaseModel, extra="forbid", frozen=True):
 def rows(evaluations: Mapping[str, Evaluation]) -> pd.DataFrame:
     """The strongest attack on words and on texts, for each mechanism.
 
-    Columns: mechanism, epsilon, finds, attack, value, low, high, chance, n.
+    Columns: mechanism, epsilon, finds, attack, value, low, high, chance, n, unchanged (the share
+    of the words that is recovered by who takes each as it was sent).
     """
     best = [
-        {"mechanism": name, "epsilon": each.epsilon, **strongest}
+        {"mechanism": name, "epsilon": each.epsilon, "unchanged": _unchanged(each, finds)}
+        | {**strongest}
         for name, each in evaluations.items()
         for finds in ("words", "texts")
         if (strongest := each.strongest(finds)) is not None
     ]
     columns = ["mechanism", "epsilon", "finds", "attack", "value", "low", "high", "chance", "n"]
-    return pd.DataFrame(best, columns=columns).astype({"n": int})
+    return pd.DataFrame(best, columns=[*columns, "unchanged"]).astype({"n": int})
+
+
+def _unchanged(evaluation: Evaluation, finds: str) -> float:
+    own = evaluation.risks
+    return float(
+        own.loc[(own["attack"] == risks.AS_THEY_ARE) & (own["finds"] == finds), "value"].max()
+    )
 
 
 KEPT_WORD, NEAR, FAR = "kept", "near", "far"
@@ -141,7 +150,7 @@ def named_at(table: pd.DataFrame) -> pd.DataFrame:
 def read_and_linked(table: pd.DataFrame, title: str) -> Figure:
     """Words recovered and texts linked, a point with its interval for each mechanism.
 
-    Of columns mechanism, epsilon, finds ("words", "texts"), value, low, high, chance.
+    Of columns mechanism, epsilon, finds ("words", "texts"), value, low, high, chance, unchanged.
     """
     figure = Figure(figsize=(5.2, 0.9 + 0.5 * table["mechanism"].nunique()), layout="constrained")
     axes = figure.subplots()
@@ -156,6 +165,9 @@ def read_and_linked(table: pd.DataFrame, title: str) -> Figure:
         look: dict[str, Any] = {"fmt": "o", "color": color, "capsize": 3, "label": said}
         axes.errorbar(rows["value"], height, xerr=reach(rows), **look)
         axes.plot(rows["chance"], height, "|", color="black", label=guessing)
+        if finds == "words":
+            hollow: dict[str, Any] = {"markerfacecolor": "none", "markersize": 9, "clip_on": False}
+            axes.plot(rows["unchanged"], height, "D", color=blue, label="sent unchanged", **hollow)
     epsilons = table.drop_duplicates("mechanism").set_index("mechanism")["epsilon"]
     named = [f"{label(name)}, ε {epsilons[name]:g}" for name in order]
     axes.set_yticks(range(len(order)), named)
@@ -244,7 +256,7 @@ MARGIN = 0.15  # what stands to the left of a sentence, as a share of the pictur
 
 def _sheet(title: str, height: float) -> tuple[Figure, Axes]:
     """A picture under a title, to write words on: its axes have so many inches of height."""
-    lines = fill(title, 58)
+    lines = fill(title.replace(" = ", "\u00a0=\u00a0"), 58)  # an epsilon stays in one line
     above = 0.12 + 0.2 * (lines.count("\n") + 1)
     engine = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=True)
     figure = Figure(figsize=(PAGE, above + height), layout=engine)
