@@ -250,7 +250,8 @@ def audited() -> str:
     commit = f" All of it at commit {kept['commit'][:7]}." if kept["commit"] else ""
     return (
         f"{table(header + 'caught from, verdict', rows)}\n\nOf {len(claimed)} audits of a claim "
-        f"(an exact one of every pair has the draws of the one before it) {broken} broke it; "
+        "(an exact one of every pair has the draws of that of nearest pairs, which counts too) "
+        f"{broken} broke it; "
         f"{watched} of them compared noise with a proof. Of {len(read)} "
         f"stronger readings {read.count('broken')} are broken. Of mechanisms that were made wrong "
         f"on purpose the same checks caught {caught}.{commit}"

@@ -171,7 +171,8 @@ def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
             if named[each] or each != "either"
         ]
         notes = [f"{len(named['undecided'])} undecided"] if named["undecided"] else []
-        notes += _throughout(counts, utility, most, words[most])
+        if (always := throughout(counts, utility, most)) < len(named[most]) + len(named["either"]):
+            notes.append(f"{words[most]} at every level compared under {always}")
         also = f" ({'; '.join(notes)})" if notes else ""
         said.append(
             f"Where {what} is the same as {like}, attackers recover significantly "
@@ -190,15 +191,11 @@ def said_against(counts: pd.DataFrame, baseline: str) -> Finding:
     return Finding(title, " ".join(said))
 
 
-def _throughout(counts: pd.DataFrame, utility: str, outcome: str, word: str) -> list[str]:
-    """Under how many mechanisms an outcome holds at every level, where it does not under all."""
+def throughout(counts: pd.DataFrame, utility: str, outcome: str) -> int:
+    """Under how many mechanisms an outcome of `against` holds at every level that was compared."""
     rows = counts[counts["utility"] == utility]
     wide = rows.pivot(index="mechanism", columns="outcome", values="value")
-    at_some = wide[wide[outcome] > 0]
-    always = int((at_some[outcome] == at_some.sum(axis=1)).sum())
-    if always == len(at_some):
-        return []
-    return [f"{word} at every level compared under {always}"]
+    return int((wide[outcome] == wide.sum(axis=1)).sum())
 
 
 def said_of_gain(gains: pd.DataFrame) -> str:

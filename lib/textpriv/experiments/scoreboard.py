@@ -35,7 +35,7 @@ from textpriv.report import claims, results
 from textpriv.report.board import Board
 from textpriv.report.claims import Claim, Kind
 from textpriv.report.difference import ALONE
-from textpriv.report.figures import labelled
+from textpriv.report.figures import labelled, of_hundred
 from textpriv.report.verdicts import Judgement, Verdict, Z
 
 COMPARED = tuple(each for each in Verdict if each != Verdict.NOT_COMPARABLE)
@@ -389,7 +389,7 @@ def statements() -> pd.DataFrame:
     clipped = table["setting"].astype(str).str.endswith("clipped")
     table["mechanism"] = table["mechanism"].mask(clipped, table["mechanism"].replace(_CLIPPED))
     best = [
-        each["did"].format(f"{100 * each['success']['value']:.0f}") if each else ""
+        each["did"].format(of_hundred(each["success"]["value"])) if each else ""
         for each in table.pop("attacked")
     ]
     numbers = dict.fromkeys(["nominal", "tight", "least"], float)  # infinity and NaN are words

@@ -9,7 +9,8 @@ import pandas as pd
 
 from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import scoreboard
-from textpriv.experiments.equal_utility import strongest
+from textpriv.experiments.equal_utility import LEFT_OUT, strongest
+from textpriv.experiments.equal_utility_findings import ESTIMATED
 from textpriv.experiments.scoreboard_findings import CLEAR, between, fewest_read
 from textpriv.experiments.scoreboard_headline import CHANCE, told, told_ends
 from textpriv.report.board import Board
@@ -26,6 +27,8 @@ PLACES: Mapping[str, str] = {"risk": "in their places", "anywhere": "in whatever
 
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
+
+PROMPTED_CLIPPED = "dp-prompt-clipped"
 
 UNPROVED: Mapping[str, str] = {
     "dp-prompt": "no proven guarantee",
@@ -79,11 +82,18 @@ def _take(names: Sequence[str], every: int) -> str:
     """The mechanisms that no test sets below the best."""
     best = called(names[0])
     best += f" ({UNPROVED[names[0]]})" if names[0] in UNPROVED else ""
+    if names[0] in ESTIMATED:
+        best += " (attacked by an estimate)"
     if len(names) == 1:
         return best
     if len(names) > FEW or len(names) == every:
-        others = f"{len(names) - 1} of {every - 1} others are not significantly worse"
-        return f"no clear winner: {others} than {best}, the best by point estimate"
+        others = f"{len(names) - 1} of {every - 1} others"
+        if LEFT_OUT in names[1:]:
+            others += f", {called(LEFT_OUT)} among them,"
+        return (
+            f"no clear winner: {others} are not significantly worse than {best}, the best by point "
+            "estimate"
+        )
     return f"{best}; not significantly worse: {listing(names[1:])}"
 
 
@@ -99,17 +109,41 @@ def _for_words(board: Board, at: pd.DataFrame) -> list[str] | None:
     if len(others):
         left += f"; under the others {others.min():.0%} to {others.max():.0%}"
     left += f"; {told_ends(board)}"
-    added = board.rows("model_adds", "mechanism", beside="usual")
-    most = round(100 * added["value"].max()) if len(added) else 0
-    more = (
-        f"; with a language model and more candidates up to {most} points more" if most > 0 else ""
-    )
     return [
-        "a text in which each word is replaced",
+        "a text whose content words are replaced (stop words stand)",
         _take(names, len(at)),
-        f"at least {risk:.0%} of the content words ({COMPARED_AT}){more}",
-        f"sentiment, by the best classifier tried, at an accuracy of {left}",
+        f"at least {risk:.0%} of the content words ({COMPARED_AT}){_model_adds(board)}",
+        f"sentiment, by the best classifier tried, at an accuracy of {left}"
+        + _better_setting(scoreboard.word_points(board), risk, most["value"]),
     ]
+
+
+def _model_adds(board: Board) -> str:
+    """By how much a language model moves the risks apart that are alike without it."""
+    added = board.rows("model_adds", "mechanism", beside="usual")
+    if added.empty or round(100 * added["value"].max()) <= 0:
+        return ""
+    least, most = (added.loc[added["value"].agg(end)] for end in ("idxmin", "idxmax"))
+    return (
+        "; a language model with more candidates adds on average "
+        f"{100 * max(0.0, least['value']):.0f} ({called(least['mechanism'])}) to "
+        f"{100 * most['value']:.0f} points ({called(most['mechanism'])})"
+    )
+
+
+def _better_setting(points: pd.DataFrame, risk: float, accuracy: float) -> str:
+    """A measured setting of less risk that leaves more than is read off at a risk, if any.
+
+    Accuracy need not fall with the risk, and between two settings it is read off on a line.
+    """
+    better = points[(points["risk"] < risk) & (points["value"] > accuracy)]
+    if better.empty:
+        return ""
+    best = better.loc[better["value"].idxmax()]
+    return (
+        f"; but {best['value']:.0%} was measured under {called(best['mechanism'])} at epsilon "
+        f"{best['epsilon']:g} ({best['risk']:.0%} recovered)"
+    )
 
 
 def _for_tokens(board: Board) -> list[list[str]]:
@@ -126,11 +160,17 @@ def _for_tokens(board: Board) -> list[list[str]]:
             return []
         unproved = "" if row["mechanism"] == "noise" else " (no guarantee)"
         risk = told(row[by], *(row.get(f"{by}_{end}", math.nan) for end in ("low", "high")))
+        sent, also = "the same", " (stronger of two attacks)"
+        least = "fewest recovered of the same settings, by point estimate"
+        if by == "risk":
+            sent = "tokens that are mapped, mixed or noisy, for a classifier"
+            also = f" ({row['anywhere']:.0%} {PLACES['anywhere']})"
+            least = "fewest recovered, by point estimate, of settings that surely keep half of "
+            least += "plain text's gain over guessing"
         rows.append([
-            f"tokens that are mapped, mixed or noisy, for a classifier; hidden {where}",
-            f"{called(row['mapper'])}{unproved}: fewest recovered, by point estimate, of settings "
-            "that surely keep half of plain text's gain over guessing",
-            f"at least {risk} of the tokens {where}",
+            f"{sent}; hidden {where}",
+            f"{called(row['mapper'])}{unproved}: {least}",
+            f"at least {risk} of the tokens {where}{also}",
             f"sentiment at an accuracy of {told(row['value'], row['low'], row['high'])}; on plain "
             f"text {plain:.0%} ({corpus_label(row['corpus'])})",
         ])  # fmt: skip
@@ -150,6 +190,22 @@ def _for_authors(board: Board) -> list[str] | None:
     return [
         "a text whose author is the secret",
         _take(names, len(own)),
-        f"the author with a macro F1 of at least {risk:.2f} ({COMPARED_AT}){clear[0]}",
+        f"the author with a macro F1 of at least {risk:.2f} ({COMPARED_AT}){clear[0]}"
+        + _at_one_setting(board),
         f"sentiment with a macro F1 of {between(most)}{clear[1]}",
     ]
+
+
+def _at_one_setting(board: Board) -> str:
+    """What an attacker found who asked about one output of DP-Prompt, beside those run on all."""
+    asked = board.rows("repeated", "setting", "access", mechanism=PROMPTED_CLIPPED, k=1)
+    if asked.empty:
+        return ""
+    best = strongest(asked.rename(columns={"access": "attack"}), "setting").iloc[0]
+    usual = board.measured.get(f"f1_strongest.{PROMPTED_CLIPPED}.{best['setting']}.author")
+    if usual is None or best["value"] <= usual.value:
+        return ""
+    return (
+        f"; an attacker run at one setting of {called(PROMPTED_CLIPPED)} alone reaches "
+        f"{best['value']:.2f} there, not {usual.value:.2f}"
+    )

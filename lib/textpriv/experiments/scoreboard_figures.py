@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from textpriv.drawing import drawing
 from textpriv.experiments.equal_utility import LEFT_OUT
+from textpriv.experiments.equal_utility_findings import ESTIMATED
 from textpriv.report import claims
 from textpriv.report.figures import (
     BLACK,
@@ -157,7 +158,7 @@ def risk_utility(
     names = [
         f"{label(row.mechanism)}, {1 - row.epsilon:.0%} of them"
         if row.mechanism == LEFT_OUT
-        else f"{label(row.mechanism)}, ε {row.epsilon:.3g}"
+        else f"{label(row.mechanism)}{'*' * (row.mechanism in ESTIMATED)}, ε {row.epsilon:.3g}"
         for row in rows.itertuples()
     ]
     ax.set_yticks(range(len(rows)), names, fontsize=9)
@@ -167,7 +168,10 @@ def risk_utility(
         ax.annotate(what, (value, len(rows) - 0.55), (inward, 0), textcoords="offset points",
                     color=GREY, fontsize=9.5, ha=side)  # fmt: skip
     counted = f" (n = {sentences:.0f} sentences)" if np.isfinite(sentences) else ""
-    ax.set_xlabel(f"accuracy of sentiment{counted}", fontsize=10)
+    starred = ""
+    if rows["mechanism"].isin(ESTIMATED).any():
+        starred = "\n* attacked by an estimate: the risk may be higher"
+    ax.set_xlabel(f"accuracy of sentiment{counted}{starred}", fontsize=10)
     ax.set_ylim(-0.6, max(1, len(rows)) - 0.2)
     ax.grid(visible=False, axis="y")
     percent(ax.xaxis)

@@ -13,7 +13,13 @@ from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import scoreboard
 from textpriv.experiments.dp_prompt import BY_WORD, PROMPTED
 from textpriv.experiments.equal_utility import LEFT_OUT, UTILITIES, strongest
-from textpriv.experiments.equal_utility_findings import BASELINES, against, outcomes, said_against
+from textpriv.experiments.equal_utility_findings import (
+    BASELINES,
+    against,
+    outcomes,
+    said_against,
+    throughout,
+)
 from textpriv.experiments.mechanisms import BETTER, RANDOM
 from textpriv.experiments.scoreboard import NEWER
 from textpriv.experiments.scoreboard_headline import told
@@ -44,9 +50,6 @@ NOISE = 400  # the epsilon of the noisy vectors of notebook 08 that a finding is
 def between(row: pd.Series) -> str:
     """A rate with its interval."""
     return f"{row['value']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
-
-
-# --- Words ----------------------------------------------------------------------------------------
 
 
 def at_equal_risk(at: pd.DataFrame, pairs: pd.DataFrame) -> Finding:
@@ -120,14 +123,14 @@ def against_both(board: Board, equal: pd.DataFrame) -> Finding:
     return Finding(
         f"Mechanisms that give away more than simply leaving words out: {given}",
         "(Leaving words out promises nothing.) More than random words (each word kept, or any "
-        f"other sent): {replaced}. Meaning: the cosine of sentence vectors, for a reader who knows "
-        "the mechanism; accuracy: of sentiment.",
+        f"other sent): {replaced}{_beside_random(board)}. Meaning: the cosine of sentence vectors, "
+        "as its receiver reads it; accuracy: of sentiment.",
         " ".join(filter(None, (left_out.text, random.text, with_model(board)))),
     )
 
 
 def with_model(board: Board) -> str:
-    """The comparisons with both baselines where a language model attacks too, if any."""
+    """The comparisons with words left out where a language model attacks too, if any."""
     equal = scoreboard.equal_utility(board, scoreboard.WITH_MODEL)
     if not equal[["first", "second"]].isin([LEFT_OUT]).any(axis=None):
         return ""
@@ -135,9 +138,16 @@ def with_model(board: Board) -> str:
     meaning, accuracy = (_counted(equal, LEFT_OUT, utility) for utility in UTILITIES)
     return (
         f"Where a small language model attacks too ({added['n'].max():,.0f} words), more is read "
-        f"back than with words left out under {meaning}, {accuracy}; than with random words under "
-        f"{_counted(equal, RANDOM, 'meaning')}."
+        f"back than with words left out under {meaning}, {accuracy}."
     )
+
+
+def _beside_random(board: Board) -> str:
+    """The comparison with random words where a language model attacks too, if any."""
+    equal = scoreboard.equal_utility(board, scoreboard.WITH_MODEL)
+    if not equal[["first", "second"]].isin([RANDOM]).any(axis=None):
+        return ""
+    return f"; with a small language model {_counted(equal, RANDOM, 'meaning')}"
 
 
 def _counted(equal: pd.DataFrame, baseline: str, utility: str) -> str:
@@ -147,9 +157,11 @@ def _counted(equal: pd.DataFrame, baseline: str, utility: str) -> str:
     if not named:
         return f"none was compared at equal {utility}"
     every = sum(map(len, named.values()))
-    others = [f"{each}: {len(named[each])}" for each in ("less", "undecided") if len(named[each])]
-    also = f" ({', '.join(others)})" if others else ""
-    return f"{len(named['more'])} of {every} at equal {utility}{also}"
+    more, always = len(named["more"]), throughout(counts, utility, "more")
+    notes = [f"at all levels: {always}"] if always < more else []
+    notes += [f"{each}: {len(named[each])}" for each in ("less", "undecided") if len(named[each])]
+    also = f" ({', '.join(notes)})" if notes else ""
+    return f"{more} of {every} at equal {utility}{also}"
 
 
 def near_words(board: Board) -> Finding:
@@ -256,9 +268,6 @@ def _without_interval(board: Board, name: str) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-# --- Tokens, documents, whole texts ---------------------------------------------------------------
 
 
 UNTUNED = "imdb"  # the corpus of notebook 03 on which no attack was tuned
@@ -519,9 +528,6 @@ def rewriters(texts: pd.DataFrame) -> pd.DataFrame:
     writes = texts["mechanism"].astype(str).str.startswith(REWRITERS)
     linked = texts[writes].dropna(subset=["linked"])
     return linked[linked["candidates"] == linked["candidates"].max()]
-
-
-# --- Search, worth, guarantees --------------------------------------------------------------------
 
 
 def search(board: Board) -> Finding:

@@ -13,7 +13,7 @@ from textpriv.experiments.equal_utility import LEFT_OUT
 from textpriv.experiments.equal_utility_findings import ESTIMATED, READABLE_ACCURACY
 from textpriv.report.board import Board
 from textpriv.report.difference import ALONE, Finding
-from textpriv.report.figures import called, listing
+from textpriv.report.figures import called, listing, of_hundred
 
 SETTINGS: Mapping[str, str] = {
     "custext+": "one of a few similar words",
@@ -40,14 +40,8 @@ CHANCE = 0.5  # accuracy of guessing between two sentiments
 
 def told(value: float, low: float, high: float, unit: str = "%") -> str:
     """A share of a hundred, with its interval where there is one."""
-    whole = f"{_of_hundred(value)}{unit}"
-    return whole if math.isnan(low) else f"{whole} ({_of_hundred(low)} to {_of_hundred(high)})"
-
-
-def _of_hundred(share: float) -> str:
-    """A share of a hundred, 100 only where it is all of them."""
-    rounded = f"{100 * share:.0f}"
-    return f"{min(100 * share, 99.9):.1f}" if rounded == "100" and share < 1 else rounded
+    whole = f"{of_hundred(value)}{unit}"
+    return whole if math.isnan(low) else f"{whole} ({of_hundred(low)} to {of_hundred(high)})"
 
 
 def settings(points: pd.DataFrame) -> pd.DataFrame:
@@ -129,13 +123,27 @@ def alone(board: Board) -> str:
         f"(the best classifier of sentiment tried is right in {READABLE_ACCURACY:.0%}; "
         f"{told_ends(board)}), the strongest of three attacks recovers, of the content words "
         f"and by point estimate, from {least_read}{estimated} to {most_read} "
-        f"({len(own)} can be set so)."
+        f"({_set_so(own, scoreboard.word_points(board))})."
     )
     if len(bare := read[read["mechanism"] == LEFT_OUT]):
         value, low, high = bare.iloc[0][["value", "low", "high"]]
         said += " If words are simply left out, the others sent unchanged: "
         said += f"{told(value, low, high)}."
     return said
+
+
+def _set_so(read: pd.DataFrame, points: pd.DataFrame) -> str:
+    """How many mechanisms can be set so, and what of `scoreboard.word_points` tells of others."""
+    others = points[~points["mechanism"].isin([*read["mechanism"], LEFT_OUT])]
+    every = len(read) + others["mechanism"].nunique()
+    said = f"{len(read)} of {every} mechanisms can be set so"
+    if others.empty or others["value"].min() < READABLE_ACCURACY:
+        return said
+    least = others.groupby("mechanism")["risk"].min()
+    return (
+        f"{said}; the others leave more at every setting tried, and {least.min():.0%} to "
+        f"{least.max():.0%} at least are recovered"
+    )
 
 
 def ends(board: Board) -> dict[str, float]:

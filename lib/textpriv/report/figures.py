@@ -128,6 +128,12 @@ def label(name: str) -> str:
     return _look(name).label
 
 
+def of_hundred(share: float) -> str:
+    """A share of a hundred, 100 only where it is all of them."""
+    rounded = f"{100 * share:.0f}"
+    return f"{min(100 * share, 99.9):.1f}" if rounded == "100" and share < 1 else rounded
+
+
 def called(name: str) -> str:
     """A mechanism or attack as figures call it; other names as they are."""
     if setting := _STENCIL.fullmatch(name):
