@@ -53,24 +53,6 @@ def test_content_words_and_names_by_hand() -> None:
     assert title.endswith("vector: 40% and 33%;\nblind: 0% and 0%")
 
 
-def test_pairs_that_lose_most_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents of two texts beside copies with another first one; losses are those given."""
-    pairs = experiment.one_sentence_apart(["a", "b", "c", "d", "e"], 2)
-    assert [each[:2] for each in pairs] == [
-        ("a b", "c b"), ("a b", "d b"), ("c d", "e d"), ("c d", "a d"),
-    ]  # fmt: skip
-    lost = {"c b": 1.0, "d b": 0.0, "e d": 3.0, "a d": 1.0}
-    tool = SanText(from_arrays("t", ["a", "b"], np.eye(2)), epsilon=1.0)
-    for known, order in ((True, [2, 0, 3, 1]), (False, [0, 1, 2, 3])):
-        monkeypatch.setattr(
-            experiment.likelihood,
-            "worst_log_ratio",
-            lambda tool, pair, encoder, known=known: lost[pair[1]] if known else np.nan,
-        )
-        ordered = experiment.worst_first(tool, pairs, encoder=None)  # type: ignore[arg-type]
-        assert ordered == [pairs[at] for at in order]
-
-
 def test_what_is_found_is_tested_against_the_same_guesses_elsewhere() -> None:
     """Twelve sentences in turn of two words, each found: 2 / 2^12, times two tests.
 

@@ -7,10 +7,9 @@
 
 Half of the outputs teach the attacker, and choose the event that separates the two texts best; the
 other half, unseen until then, counts it. If the mechanism guarantees epsilon for these two texts,
-then P(event | one) <= exp(epsilon) P(event | other) for every event, and nobody names more than
-exp(epsilon) / (1 + exp(epsilon)) of the texts rightly where both are as frequent, whatever happens
-inside: so this is an audit of tools of which nothing but outputs is known. The classifier looks at
-words, letters, case, white space, shapes and lengths; what is hidden otherwise it does not see.
+then P(event | one) <= exp(epsilon) P(event | other) for every event, whatever happens inside: so
+this is an audit of tools of which nothing but outputs is known. The classifier looks at words,
+letters, case, white space, shapes and lengths; what is hidden otherwise it does not see.
 """
 
 from __future__ import annotations
@@ -18,13 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import logit
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -83,11 +80,10 @@ def play(
 
     Notes
     -----
-    All ends are Clopper and Pearson's, and those of one bound hold together (Bonferroni). The share
-    of right answers is that of trials with two probabilities, which varies less than that of trials
-    with their mean (Hoeffding 1956). A small bound says that this attacker shows no more with so
-    few draws; see `most_shown`. After Jagielski, Ullman, Oprea 2020, Auditing Differentially
-    Private Machine Learning; here each draw is one output.
+    Both ends of the bound are Clopper and Pearson's and hold together (Bonferroni). A small bound
+    says that this attacker shows no more with so few draws; see `most_shown`. After Jagielski,
+    Ullman, Oprea 2020, Auditing Differentially Private Machine Learning; here each draw is one
+    output.
     """
     check_generator(rng)
     x, classifier = _seen(first, second)
@@ -103,44 +99,38 @@ def play(
     tried = cross_val_predict(classifier, *taught, cv=folds, method="decision_function")
     levels = np.unique(tried)
     thresholds = [0.0, *(levels[1:] + levels[:-1]) / 2]
-    ways = (True, False, None) if len(first) == len(second) else (True, False)
-    events = [*map(_Event._make, product(thresholds, ways))]
-    bounds = [_bound(tried, taught[1], event, confidence) for event in events]
+    events = [(threshold, towards) for threshold in thresholds for towards in (True, False)]
+    bounds = [_bound(tried, taught[1], *event, confidence) for event in events]
     scores = classifier.fit(*taught).decision_function(counted[0])
     best = events[int(np.argmax(bounds))]
-    epsilon = _bound(scores, counted[1], best, confidence)
+    epsilon = _bound(scores, counted[1], *best, confidence)
     right = int(((scores > 0) == counted[1]).sum())
     return GameOutcome(max(0.0, epsilon), stats.share(right, len(scores)))
 
 
 def most_shown(draws: int, *, confidence: float = stats.CONFIDENCE) -> float:
     """The bound that `play` would give for so many outputs of each text, all told apart."""
-    counted = 2 * (draws // 2)
-    return float(logit(stats.share(counted, counted, confidence=confidence).low))
-
-
-class _Event(NamedTuple):
-    """A score from the threshold on, which speaks for the first text (True), or one below it.
-
-    Where `towards` is None it is that either of them names the right text.
-    """
-
-    threshold: float
-    towards: bool | None
+    counted = draws // 2
+    ends = (stats.share(hits, counted, confidence=confidence) for hits in (counted, 0))
+    always, never = ends
+    return float(np.log(always.low / never.high))
 
 
 def _bound(
-    scores: FloatArray, is_first: NDArray[np.bool_], event: _Event, confidence: float
+    scores: FloatArray,
+    is_first: NDArray[np.bool_],
+    threshold: float,
+    towards: bool,
+    confidence: float,
 ) -> float:
-    """The least epsilon at which an event is as frequent as it is, from below."""
-    is_high = scores >= event.threshold
-    if event.towards is None:
-        right = int((is_high == is_first).sum())
-        return float(logit(_share(right, len(is_first), confidence=confidence).low))
-    happens = is_high == event.towards
+    """ln P(event | one) / P(event | other) from below.
+
+    The event is a score from the threshold on, which speaks for the first text, or one below it.
+    """
+    happens = (scores >= threshold) == towards
     likely, unlikely = (
         _share(int(happens[text].sum()), int(text.sum()), confidence=confidence)
-        for text in (is_first == event.towards, is_first != event.towards)
+        for text in (is_first == towards, is_first != towards)
     )
     with np.errstate(divide="ignore"):
         return float(np.log(likely.low) - np.log(unlikely.high))

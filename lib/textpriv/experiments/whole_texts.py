@@ -210,32 +210,6 @@ def claimed(mechanism: likelihood.Mechanism, text: str) -> float:
     return mechanism.guarantee.epsilon if isinstance(mechanism, DPPrompt) else mechanism.epsilon
 
 
-def one_sentence_apart(texts: Sequence[str], many: int) -> list[tuple[str, str, str]]:
-    """Documents of so many texts beside copies with another first text, and no redaction.
-
-    Each is tried with as many texts as it has, those after its own.
-    """
-    pairs = []
-    for at in range(0, len(texts) - many, many):
-        one = texts[at : at + many]
-        for step in range(many, 2 * many):
-            other = [texts[(at + step) % len(texts)], *one[1:]]
-            pairs.append((" ".join(one), " ".join(other), ""))
-    return pairs
-
-
-def worst_first(
-    mechanism: likelihood.Mechanism, pairs: Sequence[tuple[str, str, str]], encoder: Encoder
-) -> list[tuple[str, str, str]]:
-    """Pairs of texts, with a redaction, by the largest log-ratio of any output, where it is known.
-
-    A claim is about all texts, so who tests it takes those that lose most. Where nothing is known
-    they stay as they come.
-    """
-    lost = [likelihood.worst_log_ratio(mechanism, pair[:2], encoder) for pair in pairs]
-    return [pairs[at] for at in np.argsort(-np.nan_to_num(lost), kind="stable")]
-
-
 def told(game: GameOutcome) -> dict[str, float]:
     """What a game shows of epsilon, and the share of outputs whose text was named."""
     return {"shown": game.epsilon, "right": game.accuracy.value}
