@@ -5,8 +5,9 @@
 
 The output is a table in Markdown. The work of a query or a direction is counted as 2 x rows x
 dimensions; its fraction of the limit is that work over the time, against the rate of a large matrix
-product, measured in the same run. The tables of vectors are synthetic. The law of the radius, and
-what encoders and generators give on a GPU, are tested by tests/test_gpu_paths.py.
+product, measured in the same run; of N_w, directions are drawn and the law of the radius is worked
+out on the processor. The tables of vectors are synthetic. What encoders and generators give on a
+GPU is tested by tests/test_gpu_paths.py.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from textpriv.neighbors import AllRadii, ExactSearch, random_directions
+from textpriv.neighbors import AllRadii, ExactSearch, radius_cdf, random_directions
 
 EPSILONS = np.arange(5.0, 60.0, 5.0)
 
@@ -66,7 +67,7 @@ def rows(sizes: Sizes, device: str) -> Iterator[Row]:
         yield timed(f"nearest, {label}", "queries", len(many), spent, work / limit)
 
     words = np.sort(rng.choice(size, sizes.words, replace=False))
-    spent = seconds(lambda: radii.kept(words, EPSILONS, directions=sizes.directions, rng=rng), 2)
+    spent = seconds(lambda: kept(radii, words, sizes.directions, rng), 2)
     what = f"N_w, {sizes.directions} directions and {len(EPSILONS)} epsilons a word, {label}"
     work = 2 * table.size * sizes.directions * len(words)
     yield timed(what, "words", len(words), spent, work / limit)
@@ -83,6 +84,18 @@ def vectors_like(rows: int, dimension: int, rng: np.random.Generator) -> np.ndar
     table = 0.87 * centers[rng.integers(len(centers), size=rows)] + 0.49 * own
     table /= np.linalg.norm(table, axis=1, keepdims=True)
     return table * np.exp(rng.normal(np.log(6.6), 0.11, (rows, 1))).astype(np.float32)
+
+
+def kept(
+    radii: AllRadii, words: np.ndarray, directions: int, rng: np.random.Generator
+) -> np.ndarray:
+    """N_w of every word at every epsilon, as notebook 02 works it out: (epsilons, words)."""
+    n, parts = radii.dimension, []
+    for part in np.array_split(words, -(-len(words) // 64)):
+        units = random_directions(len(part) * directions, n, rng).reshape(len(part), directions, n)
+        crossings, _ = radii.first_crossing(part, units)
+        parts.append([radius_cdf(crossings, n, each).mean(1) for each in EPSILONS])
+    return np.concatenate(parts, axis=1)
 
 
 def noisy(table: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -55,6 +55,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture
+def mine(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose `local.toml` says what replaces assets, as a user would write it."""
+    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
+    return tmp_path
+
+
 def in_float32(patch: pytest.MonkeyPatch) -> None:
     from textpriv import models
     from textpriv.models import generators

@@ -21,8 +21,3 @@ def drawn(figure: Figure) -> None:
         assert min(across, up) < 1  # pixels
     for box in boxes:
         assert box.x0 > -1 and box.x1 < figure.bbox.width + 1
-
-
-def legend(figure: Figure) -> set[str]:
-    """What the legend names."""
-    return {text.get_text() for text in figure.legends[0].get_texts()}

@@ -212,9 +212,54 @@ class Sparse:
         return ids, np.where(ids < 0, np.inf, 1.0)
 
 
+def renyi(p: FloatArray, q: FloatArray, order: float) -> float:
+    """The larger of both directions, from the definition, and of several laws in columns."""
+    if np.isinf(order):
+        return float(np.abs(np.log(p / q)).max())
+    both = (
+        logsumexp(order * np.log(x) - (order - 1) * np.log(y), axis=0) for x, y in ((p, q), (q, p))
+    )
+    return float(max(np.max(each) for each in both) / (order - 1))
+
+
 def law_of(mechanism: Any) -> FloatArray:
     """P(y|x): inputs in rows."""
     return np.exp(mechanism.log_rows(np.arange(mechanism.size)))
+
+
+def assert_draws_follow(mechanism: Any, words: Any, n: int, *wrong: FloatArray) -> None:
+    """False alarm at most ALARM per word; draws of each wrong law would be found out."""
+    right = law_of(mechanism)
+    with pytest.warns(UserWarning, match="generator was passed"):
+        drawn = mechanism.sanitize_ids(np.repeat(words, n), np.random.default_rng(5))
+    for word, outputs in zip(words, drawn.reshape(-1, n), strict=True):
+        assert fits(np.bincount(outputs, minlength=mechanism.size), right[word])
+        assert all(power_of_fit(law[word], right[word], n) >= POWER for law in wrong)
+
+
+def assert_form(
+    attack: Any, observed: Any, tolerance: float = 0.0, *, top: int = 9, chosen: Any = (2, 0, 2)
+) -> Any:
+    """Guesses have one shape, and are the same few or many, for targets in any order and twice.
+
+    `tolerance` is that of scores which depend on what is computed together.
+    """
+    rows, every = np.array(chosen), attack.guess(observed, top=top)
+    assert every.words.shape == every.scores.shape == (len(observed.targets), top)
+    assert every.words.dtype == np.int64 and every.scores.dtype == np.float64
+    assert (np.isneginf(every.scores) == (every.words < 0)).all()
+    selected = attack.guess(observed, observed.targets[rows], top=2)
+    words, scores = every.words[rows, :2], every.scores[rows, :2]
+    if tolerance:
+        order, expected = np.argsort(selected.words, 1), np.argsort(words, 1)
+        scores = np.take_along_axis(scores, expected, 1)
+        made = np.take_along_axis(selected.scores, order, 1)
+        np.testing.assert_allclose(made, scores, rtol=0, atol=tolerance)
+    else:
+        np.testing.assert_array_equal(selected.words, words)
+        np.testing.assert_array_equal(selected.scores, scores)
+    assert attack.guess(observed, ids(), top=2).words.shape == (0, 2)
+    return every
 
 
 def assert_within_claim(mechanism: Any) -> None:

@@ -98,9 +98,6 @@ class _Tabled(FiniteMechanism):
         return np.cumsum(np.exp(self._table[inputs]), axis=1)
 
 
-# --- Exponential mechanisms ----------------------------------------------------------------------
-
-
 class TemBottomOfRatio(_Tabled, TEM):
     """ln(|V| / |L|) in the score of bottom, in place of ln|V - L|."""
 
@@ -207,9 +204,6 @@ def tem_by_gumbel(mechanism: TEM, word: int, dtype: Any) -> set[int]:
     return set(np.flatnonzero(score + most >= (score + least).max()).tolist())
 
 
-# --- Noise -----------------------------------------------------------------------------------
-
-
 class OtherNoise(Madlib):
     """MADLIB with noise of another law: (count, n) numbers at an epsilon."""
 
@@ -296,9 +290,6 @@ def lacking(mechanism: Any, share: float) -> Any:
     return short
 
 
-# --- Sentences -------------------------------------------------------------------------------
-
-
 class LaplaceClipsTheMean(TruncatedLaplace):
     """The mean is clipped, not each sentence: it can move by the whole range."""
 
@@ -324,9 +315,6 @@ class DepthWithoutHalf(DeepCandidate):
         return normalised((self.epsilon * depth)[None].astype(np.float64))[0]
 
 
-# --- Wrong versions of whatever is registered with its law ----------------------------------------
-
-
 def drawing_at(mechanism: Any, factor: float) -> Any:
     """The right probabilities, and draws at so many times epsilon."""
     wrong = copy.copy(mechanism)
@@ -342,9 +330,6 @@ def acting_at(mechanism: Any, factor: float) -> Any:
     if isinstance(mechanism, SparseChannel):
         wrong.log_matrix = scaled.log_matrix
     return wrong
-
-
-# --- Wrong samplers: the probabilities are right, and something else is drawn ---------------------
 
 
 class SanTextPlusSparesOneInTwenty(SanTextPlus):
@@ -563,8 +548,6 @@ class StencilReturnsTheToken(Stencil):
         plain = Stencil(self.table, window=self.window, sigma=self.sigma, change=False)
         return plain.sanitize_corpus(corpus)
 
-
-# --- The cases -------------------------------------------------------------------------------
 
 LINE = embedding(np.append(0.0, np.linspace(1.0, 1.2, 50))[:, None])  # one word beside a crowd
 CLOUD = normal_embedding(60, 3, seed=2)

@@ -35,9 +35,6 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-# --- Macro F1 -----------------------------------------------------------------------------------
-
-
 def test_macro_f1_by_hand() -> None:
     """Class 0: TP 2, FP 1, FN 0: 4/5. Class 1: TP 1, FN 1: 2/3. Class 2 never occurs: 0."""
     assert macro_f1([0, 0, 1, 1], [0, 0, 1, 0], 3) == pytest.approx((4 / 5 + 2 / 3) / 3)
@@ -50,9 +47,6 @@ def test_macro_f1_equals_scikit_learn(classes: int, documents: int, seed: int) -
     truth, guess = rng(seed).integers(classes, size=(2, documents))
     expected = f1_score(truth, guess, labels=range(classes), average="macro", zero_division=0)
     assert macro_f1(truth, guess, classes) == pytest.approx(expected)
-
-
-# --- Intervals ----------------------------------------------------------------------------------
 
 
 def noisy(documents: int, right: float, seed: Any, runs: int = 1) -> tuple[Any, Any, Any]:
@@ -207,9 +201,6 @@ def test_paired_errors_are_those_of_other_documents() -> None:
     assert np.mean(unpaired) > 1.4 * np.std(apart)
 
 
-# --- The blind guesser --------------------------------------------------------------------------
-
-
 def test_the_baseline_by_hand() -> None:
     """One document of each of 2 classes: guesses 00, 01, 10, 11 give F1 1/3, 1, 0 and 1/3."""
     assert random_baseline([0, 1], 2) == pytest.approx((1 / 3 + 1 + 0 + 1 / 3) / 4)
@@ -238,9 +229,6 @@ def test_the_baseline_and_the_papers() -> None:
     error = simulated.std() / np.sqrt(len(drawn))
     assert abs(simulated.mean() - exact) < 5 * error  # false alarm 6e-7
     assert abs(simulated.mean() - limit) > 10 * error
-
-
-# --- Attacks on vectors -------------------------------------------------------------------------
 
 
 def groups(
@@ -363,8 +351,6 @@ def test_equal_vectors_are_no_error() -> None:
     assert len(np.unique(guess)) == 1
 
 
-# --- Attacks on texts ---------------------------------------------------------------------------
-
 WORDS = ["dress", "fit", "great", "size", "small", "wore", "color", "night"]
 
 
@@ -470,8 +456,6 @@ def test_a_tuned_encoder_learns_the_word_that_tells(tmp_path: Path) -> None:
     assert macro_f1(truth, guess, 3) > 0.95 and (again == guess[:9]).all()
 
 
-# --- What is refused ----------------------------------------------------------------------------
-
 ROWS, TWO = np.eye(2, dtype=np.float32), np.array([0, 1])
 
 
@@ -497,13 +481,10 @@ test_bad_input_is_named = refused(
     (lambda: macro_f1([0, 1], [0], 2), "guess: got 1 for 2 true classes"),
     (lambda: macro_f1(TWO[:0], TWO[:0], 2), "guess: got 0 for 0"),
     (lambda: macro_f1([0, 2], [0, 1], 2), "truth: got ids 0..2, expected 0..1"),
-    (lambda: macro_f1([0, 1], [0.0, 1.0], 2), "guess: got float64"),
     (lambda: three(document=[0, 1]), r"document: got int64 of shape \(2,\), expected 3 integers"),
-    (lambda: three(document=[0.0, 1.0, 2.0]), "document: got float64"),
     (lambda: three(document=[0, 0, 1]), "document: got one with two true classes"),
     (lambda: rows(validation=ROWS * np.nan), "vectors: expected finite ones"),
     (lambda: rows(tests=[np.zeros((1, 1))]), "vectors: expected .* of one width"),
     (lambda: rows(train=ROWS[:1]), "labels: got 2 for 1 documents"),
-    (lambda: rows(train_labels=[0, 2]), "train_labels: got ids 0..2, expected 0..1"),
-    (lambda: rows(validation_labels=[0, -1]), "validation_labels: got ids -1..0"),
+    (lambda: rows(train_labels=[1, 1]), r"train_labels: got \[1\] alone, expected at least two"),
 )

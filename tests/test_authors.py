@@ -41,9 +41,6 @@ def ready(counts: dict[Any, tuple[int, int]]) -> Documents:
     )
 
 
-# --- Choosing -----------------------------------------------------------------------------------
-
-
 def test_sentiment_by_rating() -> None:
     assert by_rating([2.0, 8.0, 9.0, 10.0, np.nan]).tolist() == [0, 0, NEITHER, 1, NEITHER]
 
@@ -101,9 +98,6 @@ def test_an_author_with_too_few_documents() -> None:
     assert len(by_authors(documents, sentiment, authors=2, fewest_words=1)) == 16
     with pytest.raises(InvalidInput, match="authors: got 3, but made up has 2 authors"):
         by_authors(documents, sentiment, authors=3, fewest_words=1)
-
-
-# --- Dividing -----------------------------------------------------------------------------------
 
 
 def test_as_many_of_each() -> None:

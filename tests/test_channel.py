@@ -46,18 +46,12 @@ LAW = np.array(
 MADE: Any = Table(LAW)
 
 
-# --- Ids ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint64, np.int64, list, tuple])
 def test_integers_of_any_kind_become_int64(kind: Any) -> None:
     ids = kind([3, 0, 3]) if kind in (list, tuple) else np.array([3, 0, 3], dtype=kind)
     checked = check_ids(ids, 5, what="ids")
     assert checked.dtype == np.int64 and checked.tolist() == [3, 0, 3]
     assert check_ids([], 5, what="ids").dtype == np.int64
-
-
-# --- Samples ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("word", range(5))
@@ -99,9 +93,6 @@ def test_log_prob_reads_pairs() -> None:
     assert MADE.log_prob([], []).shape == (0,)
 
 
-# --- Posteriors ---------------------------------------------------------------------------------
-
-
 def test_a_posterior_by_hand() -> None:
     # y = 3 comes from x = 1 (1.0), 2 (0.4), 3 (0.1), 4 (0.4); weights 1, 0, 5, 10, 5.
     posterior = MADE.posterior([3, 0], np.array([1.0, 0.0, 5.0, 10.0, 5.0]))
@@ -109,9 +100,6 @@ def test_a_posterior_by_hand() -> None:
     np.testing.assert_allclose(posterior[1], np.array([0.5, 0, 0.5, 0, 1.0]) / 2)
     scaled = MADE.posterior([3, 0], 1e-300 * np.array([1.0, 0.0, 5.0, 10.0, 5.0]))
     np.testing.assert_allclose(scaled, posterior)
-
-
-# --- The likeliest inputs -----------------------------------------------------------------------
 
 
 def test_the_likeliest_inputs_by_hand() -> None:
@@ -147,9 +135,6 @@ def test_the_likeliest_inputs_of_any_table(seed: int, size: int, levels: int, me
     np.testing.assert_array_equal(likeliest[0], expected[0])
     for each, by_hand in zip(likeliest[1:], expected[1:], strict=True):
         np.testing.assert_allclose(np.exp(each), np.exp(by_hand), rtol=1e-12)
-
-
-# --- A channel that is none ---------------------------------------------------------------------
 
 
 class Torn(Table):

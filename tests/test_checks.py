@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from textpriv.checks import COUNT, LEVEL, POSITIVE, SHARE, StrOptions, at_least, checked
+from textpriv.checks import (
+    COUNT,
+    LEVEL,
+    POSITIVE,
+    SHARE,
+    StrOptions,
+    at_least,
+    check_number,
+    checked,
+)
 from textpriv.errors import InvalidInput
 
 
@@ -38,6 +47,15 @@ def test_what_is_allowed_passes():
 def test_anything_else_is_named_with_what_was_got_and_expected(name, value):
     with pytest.raises(InvalidInput, match=rf"^{name}: got .+, expected (None or )?an? "):
         total(**{name: value})
+
+
+BAD = (0, -1, np.nan, -np.inf, True, np.True_, "1", None, 1j, 10**400, [1.0], np.array([1.0]))
+
+
+@pytest.mark.parametrize("value", BAD, ids=lambda value: repr(value)[:9])
+def test_no_epsilon(value):
+    with pytest.raises(InvalidInput, match="epsilon: got .+, expected a finite number > 0"):
+        check_number(value, POSITIVE, what="epsilon")
 
 
 def test_a_check_of_no_parameter_is_refused_at_once():

@@ -435,9 +435,6 @@ def test_what_rows_share_is_used() -> None:
         assert {key for cell in rows[column] for key in cell.split("; ") if key} == set(known)
 
 
-# Ties
-
-
 ORDER = ("greater", "a.x", "a.y")
 
 
@@ -475,9 +472,6 @@ def test_only_findings_are_tested_with_findings(kind: str, expected: Verdict) ->
     ours = by_name(spread("a.x", 2.4, 1.0), exact("a.y", 0.0))
     first, *_ = compare_all([trend(*ORDER), *[trend(*ORDER, kind=kind)] * 9], ours)
     assert first.verdict == expected
-
-
-# Statements
 
 
 def state(monkeypatch: pytest.MonkeyPatch, cells: Sequence[Claim], **statement: Any) -> None:
@@ -610,19 +604,11 @@ def test_findings_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         each._replace(statement=each.statement.model_copy(update=marks)) for each in judgements
     ]
     assert verdicts.Findings.of(marked)[-3:] == (2, 2, 1)  # what is compared was not set aside
-    # Eleven numbers, all of them different.
-    told = str(verdicts.Findings(15, 2, 3, 14, 5, 7, 8, 9, 4))
-    for each in ("Of 34", "15 are confirmed, 2 contradicted, 3 tie and 14 are inc", "(5 of these",
-                 "cell, 9 would", "8 of the 15,", "4 were contradicted", "7 hold by"):  # fmt: skip
-        assert each in told
-    assert " not counted" not in str(counted)
     aside = verdicts.not_counted(marked)
-    assert aside.startswith("Contradicted, and not counted: ") and aside.count("(why)") == 1
-    assert not verdicts.not_counted(judgements)
+    assert aside.count("(why)") == 1 and not verdicts.not_counted(judgements)
+    assert "15 are confirmed, 2 contradicted" in str(verdicts.Findings(15, 2, 3, 14, 5, 7, 8, 9, 4))
     assert "can be tested under this profile" in str(verdicts.Findings.of([]))
-    assert verdicts.score(judgements).startswith(
-        "The papers' printed numbers are of other models and are not compared. Of 5"
-    )
+    assert "Of 5" in verdicts.score(judgements)
 
 
 def test_verdicts_on_a_notebook_are_counted_by_statement() -> None:
@@ -635,9 +621,6 @@ def test_verdicts_on_a_notebook_are_counted_by_statement() -> None:
                    exact("table2.hockey.eps25.annoy.kept", 0.51))  # fmt: skip
     (said,) = {*verdicts.by_statement("02_ann_vs_exact", more)["verdict"]} - {"not comparable"}
     assert said == "confirmed, on average over 2"  # though the paper is contradicted at 25
-
-
-# The papers' own numbers
 
 
 # Ids of numbers in tables, how many there are, and the measurement that each is compared with. The
@@ -729,9 +712,6 @@ def test_ids_are_distinct_and_names_can_be_recorded() -> None:
         assert stated.id.startswith(f"{stated.paper}.")
         for name in stated.measurements:
             measure(name, 0.5)
-
-
-# What notebooks record
 
 
 # Parts of names that its data, temperatures and epsilons alone give.

@@ -55,9 +55,6 @@ def alone(encoder: Encoder, ids: list[int], kinds: list[int] | None = None) -> A
     return output.last_hidden_state[0].numpy().mean(0)
 
 
-# --- Features -----------------------------------------------------------------------------------
-
-
 def test_long_documents_lose_their_end(encoder: Encoder, exact: None) -> None:
     document = [CAT, DOG, FISH, *FILLERS]
     vectors = features(encoder, corpus(document, document[:4], document[:3]), longest=6)
@@ -88,15 +85,9 @@ def of_one(encoder: Encoder, token: int = CAT, longest: int = LONGEST, **options
 
 test_what_features_refuse = refused(
     (lambda encoder: of_one(encoder, len(PIECES)), r"corpus: got ids 16..16, expected 0..15"),
-    (lambda encoder: of_one(encoder, KEPT), r"corpus: got ids -2..-2, expected 0..15"),
     (lambda encoder: of_one(encoder, longest=2), f"got 2, expected an integer from 3 to {LONGEST}"),
-    (lambda encoder: of_one(encoder, longest=LONGEST + 1), f"longest: got {LONGEST + 1}"),
     (lambda encoder: of_one(encoder, longest=4, second=corpus([DOG])), "longest: got 4.* from 5"),
-    (lambda encoder: of_one(encoder, second=corpus([UNKNOWN])), r"second: got ids -1..-1"),
 )
-
-
-# --- Every family of encoders -------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -144,9 +135,6 @@ def test_pairs_are_those_of_the_library(
     assert np.allclose(vectors, expected, atol=1e-5)
     swapped = features(encoder, two, second=one, longest=LONGEST)
     assert np.abs(vectors - swapped).max(1).min() > 1e-3
-
-
-# --- The probe ----------------------------------------------------------------------------------
 
 
 def test_a_probe_separates_what_is_separable() -> None:
@@ -199,13 +187,8 @@ FOUR, IN_TURN = np.array([[0.0], [1.0], [0.0], [1.0]]), [0, 1, 0, 1]
 
 test_what_the_probe_refuses = refused(
     (lambda: probe(FOUR, IN_TURN[:3], [0, 1], [2, 3]), r"labels: got int64 of shape \(3,\), .* 4"),
-    (lambda: probe(FOUR, IN_TURN, [0, 4], [2, 3]), r"train: got ids 0..4, expected 0..3"),
-    (lambda: probe(FOUR, IN_TURN, [0, 1], [-1]), r"test: got ids -1..-1"),
     (lambda: probe(FOUR, IN_TURN, [0, 1], [1, 2]), "got 1 rows in both"),
 )
-
-
-# --- The fine-tuned classifier ------------------------------------------------------------------
 
 
 def small(steps: int = 120, **options: Any) -> Training:
@@ -330,6 +313,13 @@ def test_batches_are_random_and_of_similar_length() -> None:
     assert not shared
 
 
+@pytest.mark.parametrize("share", [1e-9, 0.3, 0.9, 1 - 1e-9])
+@pytest.mark.parametrize("count", [2, 3, 40])
+def test_some_documents_train_and_others_measure(count: int, share: float) -> None:
+    """A wrong version holds all of them out, and whoever trains then waits forever."""
+    assert 1 <= models.held_out_documents(count, share, 0).sum() <= count - 1
+
+
 def of_four(encoder: Encoder, *labels: int, **options: Any) -> Classifier:
     """A classifier that learns from four documents."""
     return tuned(encoder, corpus([CAT], [DOG], [FISH], []), labels, 1, **options)
@@ -337,6 +327,5 @@ def of_four(encoder: Encoder, *labels: int, **options: Any) -> Classifier:
 
 test_what_fine_tuning_refuses = refused(
     (lambda encoder: of_four(encoder, 0, 1, 0), r"labels: got int64 of shape \(3,\), expected 4"),
-    (lambda encoder: of_four(encoder, 0, 1, 2, 1), r"labels: got ids 0..2, expected 0..1"),
     (lambda encoder: of_four(encoder, *IN_TURN, held_out=0.0), "held_out: got 0.0"),
 )

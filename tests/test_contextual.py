@@ -68,9 +68,6 @@ FAKE = Fake(
 )
 
 
-# --- Training pairs -----------------------------------------------------------------------------
-
-
 def test_training_pairs_by_hand() -> None:
     best = np.array([[CAT, DOG], [CAT, DOG], [DOG, CAT], [FISH, NONE], [FISH, NONE]])
     truth = np.array([CAT, DOG, FISH, FISH, SNOWBALL])
@@ -99,8 +96,6 @@ def test_labels_say_whether_the_candidate_is_the_truth() -> None:
     assert (pairs.labels == (pairs.candidates == truth[pairs.rows])).all()
     assert pairs.labels.mean() == 0.5 and (np.bincount(pairs.rows) == 2).all()
 
-
-# --- Pairs of sentences -------------------------------------------------------------------------
 
 SENTENCES = corpus([THE, SNOWBALL, SAT, ON, THE, MAT], [CAT, SAT, KEPT], kept={8: "!"})
 
@@ -138,9 +133,6 @@ def test_long_sentences_lose_what_is_farthest_away(tmp_path: Path) -> None:
     text, rows = sentences(tiny_encoder(tmp_path, longest=12), 1, CAT)
     assert text == "[CLS] the snow ##ball sat on [SEP] the cat sat on [SEP]"
     assert rows.ids.shape[1] <= 12
-
-
-# --- The detector -------------------------------------------------------------------------------
 
 
 HELD = np.arange(120) >= 90  # tokens of `data`
@@ -249,9 +241,6 @@ def test_wrong_held_out(encoder: Encoder, held: Any) -> None:
         Detector.fit(
             Reader(encoder), WORDS, observed, pairs, held_out=held, training=Training(steps=1)
         )
-
-
-# --- The attack ---------------------------------------------------------------------------------
 
 
 def test_scores_are_products_and_order_follows_them() -> None:

@@ -31,8 +31,6 @@ from textpriv.assets import store
 from textpriv.errors import RunError, StorageError
 from textpriv.files import disk_refusal, write_atomic
 
-# --- Kill -9 at a step ----------------------------------------------------------------------------
-
 CHANGES = {"os.chmod", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "shutil.rmtree"}
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -67,9 +65,6 @@ def forked(act: Callable[[], object], below: Path, at: int | None = None) -> tup
     with os.fdopen(read, "rb") as pipe:
         steps = len(pipe.read())
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), steps
-
-
-# --- Assets and cached computations ---------------------------------------------------------------
 
 
 def build(folder: Path) -> None:
@@ -144,9 +139,6 @@ def test_what_a_killed_process_started_cannot_write_into_a_new_result(cache: Pat
     assert list(cache.rglob("*.partial")) == []  # the next build takes the rest away
 
 
-# --- Single files ---------------------------------------------------------------------------------
-
-
 def test_a_file_is_old_or_new(tmp_path: Path) -> None:
     path = tmp_path / "results" / "file.json"
     write_atomic(path, b"old")
@@ -169,9 +161,6 @@ def test_a_file_is_old_or_new(tmp_path: Path) -> None:
     os.utime(path.parent / ".file.json.swp", (0, 0))
     write_atomic(path, b"newer")
     assert files_below(path.parent) == {"file.json": b"newer", ".file.json.swp": b""}
-
-
-# --- Notebooks ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -209,9 +198,6 @@ def test_an_executed_copy_is_kept_until_the_next_is_whole(
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         assert f"cannot write {output}: No space left" in str(caught.value)
     assert files_below(tmp_path) == {"01_tiny.ipynb": kept}
-
-
-# --- Disks that refuse ----------------------------------------------------------------------------
 
 
 def test_an_asset_that_cannot_be_read(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:

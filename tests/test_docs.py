@@ -38,8 +38,6 @@ DOCUMENTS += sorted(ROOT.glob("docs/**/*.md"))
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?")
 
-# --- Rules ----------------------------------------------------------------------------------
-
 Match = re.Match[str]
 
 
@@ -225,9 +223,6 @@ def test_every_number_is_explained() -> None:
     assert {name: numbers for name, numbers in by_file.items() if numbers} == {}
 
 
-# --- The test can fail ----------------------------------------------------------------------
-
-
 def test_a_planted_number_is_found() -> None:
     for planted in (
         "It keeps 93.2% of the words.",
@@ -247,16 +242,6 @@ def test_every_rule_is_needed() -> None:
     assert idle == []
 
 
-# --- Citation and licence -------------------------------------------------------------------
-
-
-def test_the_citation_is_valid_and_names_nobody() -> None:
+def test_the_citation_is_of_this_version() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert {"cff-version", "message", "title", "authors"} <= set(cited)  # what 1.2.0 requires
-    assert cited["cff-version"] == "1.2.0" and cited["type"] == "software"
     assert cited["version"] == __version__ and cited["license"] == "MIT"
-    assert cited["authors"] == [{"name": "The textpriv contributors"}]  # an entity
-    assert all(isinstance(cited[each], str) for each in ("message", "title", "abstract"))
-    assert len({*cited["keywords"]}) == len(cited["keywords"]) > 0
-    licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
-    assert licence.startswith("MIT License\n") and "The textpriv contributors" in licence

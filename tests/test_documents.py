@@ -47,9 +47,6 @@ def test_git_holds_the_figures_that_notebooks_draw_and_no_others() -> None:
     assert {path.stem for path in figures.glob("full/*.png")} <= declared
 
 
-# --- Blocks of the audits ------------------------------------------------------------------------
-
-
 def test_without_results_the_score_says_which_command_makes_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -71,9 +68,6 @@ def test_what_the_audits_that_git_holds_do_not_show(monkeypatch: pytest.MonkeyPa
         r"Of (\d+) audits of a claim \(.*\) \1 broke it; .* readings 0 are broken", told
     )
     assert f" caught {tried - 1} of {tried}." in told
-
-
-# --- REPRODUCING.md ------------------------------------------------------------------------------
 
 
 def test_reproducing_has_every_statement_once_with_its_command() -> None:
@@ -99,9 +93,6 @@ def test_reproducing_has_every_statement_once_with_its_command() -> None:
     assert listed == len(judged)  # no statement has cells of two notebooks
     assert untested == sum(each.verdict == verdicts.Verdict.NOT_COMPARABLE for each in judged)
     assert len(documents.reproducing().split()) < 3500
-
-
-# --- README and the appendix ---------------------------------------------------------------------
 
 
 def test_the_readme_is_short() -> None:

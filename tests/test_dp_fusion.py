@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import ALARM, POWER, FloatArray, fits, power_of_fit, refused
+from helpers import ALARM, POWER, FloatArray, fits, power_of_fit, refused, renyi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_prompt import SIZE, WORDS, random_toy, toy
@@ -31,14 +31,6 @@ def logs(*rows: list[float]) -> torch.Tensor:
         return torch.from_numpy(np.log(np.array(rows)))
 
 
-def renyi(p: FloatArray, q: FloatArray, order: float) -> float:
-    """The larger of both directions, from the definition."""
-    if np.isinf(order):
-        return float(np.abs(np.log(p / q)).max())
-    both = (np.log((x**order * y ** (1 - order)).sum()) for x, y in ((p, q), (q, p)))
-    return float(max(both) / (order - 1))
-
-
 def mixed(p: FloatArray, r: FloatArray, bound: float, order: float) -> tuple[float, FloatArray]:
     weight = float(largest_weight(*logs([*p]), *[logs([*r])], bound=bound, order=order)[0])
     return weight, weight * p + (1 - weight) * r
@@ -47,9 +39,6 @@ def mixed(p: FloatArray, r: FloatArray, bound: float, order: float) -> tuple[flo
 def fusion(generator: Any = None, **options: Any) -> DPFusion:
     given = {"bound": 0.3, "order": 2.0, "tokens": 2, "template": "{text}"} | options
     return DPFusion(random_toy(0) if generator is None else generator, **given)
-
-
-# --- The weight ---------------------------------------------------------------------------------
 
 
 def test_the_weight_by_hand() -> None:
@@ -95,9 +84,6 @@ def test_divergence_is_the_larger_of_both_directions(order: float) -> None:
     p, q = np.array([0.7, 0.2, 0.1]), np.array([0.1, 0.3, 0.6])
     larger = divergence(logs([*p]), logs([*q]), order=order)
     assert float(larger) == pytest.approx(renyi(p, q, order))
-
-
-# --- The law ------------------------------------------------------------------------------------
 
 
 def plain_law(mechanism: DPFusion, text: str, redacted: str) -> dict[tuple[int, ...], float]:
@@ -189,9 +175,6 @@ def test_the_redaction_is_read_alike_whatever_stands_in_its_place(
     assert all(torch.equal(seen[a], seen[b]) for a, b in zip(first, second, strict=True))
 
 
-# --- What one output tells of two documents -----------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_at_infinite_order_no_pair_of_secrets_exceeds_epsilon(seed: int) -> None:
     mechanism = fusion(random_toy(seed, strength=0.5), order=np.inf)
@@ -224,9 +207,7 @@ def test_at_order_two_secrets_lie_further_apart_than_published() -> None:
 def test_secrets_are_near_each_other_in_a_lower_order(order: float) -> None:
     """Mironov's weak triangle inequality, on laws at random and where it is nearly attained."""
     rng, bound = np.random.default_rng(0), 0.2
-    lower, most = fusion(bound=bound, order=order, tokens=1).renyi
-    assert 1 < lower < order and most == pytest.approx((2 * order - 1) / (order - 1) * bound)
-    assert fusion(bound=bound, order=order, tokens=7).renyi == (lower, pytest.approx(7 * most))
+    lower, most = order**2 / (2 * order - 1), (2 * order - 1) / (order - 1) * bound
     apart = []
     for _ in range(200):
         p, other, r = rng.dirichlet(np.full(4, 0.1), 3)
@@ -235,10 +216,8 @@ def test_secrets_are_near_each_other_in_a_lower_order(order: float) -> None:
     assert 0.3 * most < max(apart) <= most + 1e-9
     rare = np.array([1e-6, 1 - 1e-6])
     (_, first), (_, second) = (mixed(p, rare, bound, 2) for p in np.eye(2))
-    lower, most = fusion(bound=bound, tokens=1).renyi
-    assert (lower, most) == (pytest.approx(4 / 3), pytest.approx(0.6))
-    assert 0.999 * most < renyi(first, second, lower) <= most + 1e-9
-    assert fusion(bound=bound, order=np.inf, tokens=5).renyi == (np.inf, pytest.approx(2))
+    assert 0.999 * 0.6 < renyi(first, second, 4 / 3) <= 0.6 + 1e-9
+    assert fusion(bound=bound, order=np.inf, tokens=5).epsilon == pytest.approx(2)
 
 
 def test_losses_along_an_output(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,9 +247,6 @@ def test_equal_secrets_and_redactions(order: float) -> None:
     law = plain_law(mechanism, "a b", "a b")
     free = plain_law(fusion(mechanism.generator, bound=50.0), "a b", "d")
     assert list(law.values()) == pytest.approx(list(free.values()), abs=1e-6)
-
-
-# --- Wrong use ----------------------------------------------------------------------------------
 
 
 def test_no_document_gives_no_paraphrase() -> None:

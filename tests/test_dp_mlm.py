@@ -212,8 +212,8 @@ def test_limits_are_the_least_and_greatest_logit_of_public_texts(encoder: Encode
         learn_range(encoder, ["", "!"])
 
 
-@pytest.mark.parametrize("limits", [(1.0, 1.0), (2.0, 1.0), (0.0, np.inf), (np.nan, 1.0)])
-def test_wrong_limits(encoder: Encoder, limits: tuple[float, float]) -> None:
+@pytest.mark.parametrize("limits", [(1, 1), (2, 1), (0, np.inf), (np.nan, 1), (1, 2, 3), (1,), 1])
+def test_wrong_limits(encoder: Encoder, limits: Any) -> None:
     with pytest.raises(InvalidInput, match="expected two finite numbers, rising"):
         DPMLM(encoder, epsilon=1.0, limits=limits)
 

@@ -82,9 +82,6 @@ def generator(tmp_path_factory: pytest.TempPathFactory) -> Generator:
     return tiny_generator(tmp_path_factory.mktemp("generator"), longest=256)
 
 
-# --- Sizes --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("profile", ["smoke", "default", "full", "paper"])
 def test_profiles_suit_the_comparisons(profile: str) -> None:
     sizes = profiles.load(profile, NOTEBOOK, Sizes)
@@ -106,9 +103,6 @@ def test_profiles_suit_the_comparisons(profile: str) -> None:
 def test_an_output_that_is_not_made_is_noticed_at_the_start(wrong: dict[str, Any]) -> None:
     with pytest.raises(ProfileError, match="expected among"):
         profiles.load("smoke", NOTEBOOK, Sizes, wrong)
-
-
-# --- Documents ----------------------------------------------------------------------------------
 
 
 def reviews() -> Documents:
@@ -201,9 +195,6 @@ def test_tables_have_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.words for each in experiment.shared_words(4)] == [both[:4]] * 2
 
 
-# --- Outputs ------------------------------------------------------------------------------------
-
-
 def test_every_run_is_embedded_for_itself(encoder: Encoder) -> None:
     texts = {
         ("tem", 3.0): [["the cat", "a dog. The fish"], ["on the mat", ""]],
@@ -241,9 +232,6 @@ def test_whether_a_candidate_lies_inside(encoder: Encoder) -> None:
     for epsilon, expected in ((1.0, inside), (1e9, certain)):
         shares = experiment.drawn_inside(mechanism.with_epsilon(epsilon), documents)
         np.testing.assert_allclose(shares, expected, atol=1e-9)
-
-
-# --- DP-Prompt ----------------------------------------------------------------------------------
 
 
 def test_guarantees_and_what_clipping_changes(generator: Generator) -> None:
@@ -304,8 +292,6 @@ def test_chunks_and_runs_are_put_together_in_order() -> None:
     }
 
 
-# --- Who is asked about whom --------------------------------------------------------------------
-
 NUMBER = np.arange(36)
 AUTHOR, SENTIMENT, PART = NUMBER % 3, NUMBER // 3 % 2, NUMBER // 6 % 3
 
@@ -347,8 +333,6 @@ def test_answers_of_parts_are_pooled_and_kept_by_document() -> None:
     assert expected is not None
     np.testing.assert_allclose(influence.effect, expected.effect)
 
-
-# --- The notebook's loop ------------------------------------------------------------------------
 
 CODES = {"clean plain": 0, "madlib eps8": 1, "truncated-laplace eps5": 2, "dp-prompt t0.75": 3}
 

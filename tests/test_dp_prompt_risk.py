@@ -45,9 +45,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> report.Run:
     return report.begin("04_dp_prompt", "smoke")
 
 
-# --- The strongest attacker, and equal risk ------------------------------------------------------
-
-
 def influence(*labels: Any) -> Influence:
     draw = np.random.default_rng(list("/".join(map(str, labels)).encode()))
     return Influence(DOCUMENTS, NUMBER, 0.005 * draw.standard_normal(36))
@@ -131,19 +128,13 @@ def test_the_strongest_attacker_by_hand() -> None:
 
 
 def test_what_is_left_where_the_author_is_hidden() -> None:
-    clean = made("clean", [0], [0.6], [0.7])
-    clean = [row | {"setting": "plain"} for row in clean]
+    clean = [row | {"setting": "plain"} for row in made("clean", [0], [0.6], [0.7])]
     # Intervals of authors reach 0.1 up; 0.2 + 0.1 is at most 0.3, 0.23 + 0.1 is not.
     words = made("madlib", [2, 5, 8], [0.05, 0.2, 0.23], [0.5, 0.55, 0.65])
     table = pd.DataFrame([*clean, *words, *made("tem", [1], [0.1], [0.52])])
-    for most, best in ((0.31, "0.55 (MADLIB, ε 5)"), (0.34, "0.65 (MADLIB, ε 8)")):
-        said = experiment.hidden(table, most)
-        value, where = best.split(" ", 1)
-        assert f"(F1 at most {most}),\nsentiment F1 is {value} at best {where[:-1]}; " in said
-        assert said.endswith("; clean: 0.70)")
-    assert experiment.hidden(table, 0.1).startswith(
-        "No setting is shown to hide the author (F1 at mo"
-    )
+    for most, best in ((0.31, "0.55 at best (MADLIB, ε 5"), (0.34, "0.65 at best (MADLIB, ε 8")):
+        assert f"{best}; clean: 0.70)" in experiment.hidden(table, most)
+    assert experiment.hidden(table, 0.1).startswith("No setting is shown to hide")
 
 
 def test_equal_risk_is_that_of_the_strongest_attacker() -> None:
@@ -245,8 +236,6 @@ def test_the_error_at_equal_risk_is_that_of_the_bootstrap() -> None:
     assert ((ends[0] + ends[1]) * 0.5).error < 0.75 * np.std(drawn)
 
 
-# --- What a paraphrase keeps --------------------------------------------------------------------
-
 SAID = ("the cat sat", "dog ran on", "fish", "the mat", "cat cat dog", "the dog sat on the mat")
 TURNED = tuple(" ".join(reversed(text.split())) + " cat" for text in SAID)
 
@@ -314,9 +303,6 @@ def test_each_document_is_in_two_pairs_of_others(
         left = [row["value"] - np.delete(pairs, [at - 1, at]).mean() for at in range(400)]
         effect = row["influence"].effect[order]
         np.testing.assert_allclose(effect, np.sqrt(400 / 399) * 398 / 400 * np.array(left))
-
-
-# --- Summaries ----------------------------------------------------------------------------------
 
 
 def summary_table() -> pd.DataFrame:
@@ -422,9 +408,6 @@ def test_intervals_of_summaries_stay_within_their_ranges() -> None:
         assert ("low" in row) == (name.split(".")[1] in ranges)
 
 
-# --- Differences --------------------------------------------------------------------------------
-
-
 def test_differences_at_equal_risk(run: report.Run) -> None:
     rows = [
         *made("madlib", [2, 8], [0.1, 0.4], [0.5, 0.6]),
@@ -450,12 +433,8 @@ def test_differences_at_equal_risk(run: report.Run) -> None:
 @pytest.mark.parametrize(
     ("left", "madlib", "said"),
     [
-        (
-            0.55,
-            0.3,
-            "1 of 2 comparisons favour a mechanism\nsignificantly (TEM), 1 the words left out",
-        ),
-        (0.95, 0.3, "0 of 2 comparisons favour a mechanism\nsignificantly, 2 the words left out"),
+        (0.55, 0.3, "1 of 2 comparisons favour a mechanism\nsignificantly (TEM), 1 the words"),
+        (0.95, 0.3, "0 of 2 comparisons favour a mechanism\nsignificantly, 2 the words"),
         (0.8, 0.8, "no mechanism is told apart"),
         (None, 0.3, "No mechanism has the risk of any share"),
     ],
@@ -493,10 +472,7 @@ def test_who_learns_from_every_run_is_held_against_who_learns_from_one(run: repo
     assert more["verdict"].to_dict() == verdicts
     assert apart["value"].to_dict() == {"0.2 madlib-300d": pytest.approx(0.2)}
     assert run.measurement("f1_by_every_run.madlib-300d.eps8").value == pytest.approx(0.25)
-    assert (
-        "of 4, 1 above, 1 below, 2 undecided" in said
-        and "+0.25 (MADLIB, 300 dimensions, ε 8: 0.45)" in said
-    )
+    assert "of 4, 1 above, 1 below, 2 undecided" in said and ", ε 8: 0.45)" in said
     assert "significantly (MADLIB, 300 dimensions), 0 the words left out" in said
 
 

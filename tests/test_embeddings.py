@@ -35,9 +35,6 @@ def write_text(path: Path, *, header: bool = True, end: str = "\n") -> Path:
     return path
 
 
-# --- The class ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "convert",
     [
@@ -100,9 +97,6 @@ def test_sent_to_another_process_it_stays_checked(small: Embedding) -> None:
     assert received.__dict__.keys() == {"name", "words", "vectors", "digest"}
 
 
-# --- Text files ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("header", [True, False])
 @pytest.mark.parametrize("end", ["\n", "\r\n", " \n", "\n\n"])
 def test_word2vec_text(tmp_path: Path, small: Embedding, header: bool, end: str) -> None:
@@ -144,9 +138,6 @@ def test_malformed_text(tmp_path: Path, text: bytes, says: str | None) -> None:
         from_word2vec_text(tmp_path / "absent.txt")
 
 
-# --- Registered embeddings ------------------------------------------------------------------
-
-
 def test_load_glove_840b_parses_once(
     members: Path, small: Embedding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,12 +164,11 @@ def test_load_glove_6b(members: Path) -> None:
 
 @pytest.mark.parametrize("name", embeddings._LOADERS)
 def test_a_text_file_of_the_user_replaces_any_embedding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Embedding, name: str
+    mine: Path, small: Embedding, name: str
 ) -> None:
-    write_text(tmp_path / "mine.txt")
+    write_text(mine / "mine.txt")
     asset_id = embeddings._LOADERS[name][0]
-    (tmp_path / "local.toml").write_text(f'[{asset_id}]\npath = "mine.txt"\n')
-    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
+    (mine / "local.toml").write_text(f'[{asset_id}]\npath = "mine.txt"\n')
     loaded = embeddings.load(name)
     assert loaded.name == name and loaded.digest == small.digest
 
@@ -188,16 +178,12 @@ def test_every_loader_names_a_registered_member() -> None:
         assert assets.registry()[asset_id].member(member).sha256
 
 
-# --- What is refused ----------------------------------------------------------------------
-
-
 bad: Any = partial(from_arrays, "bad")
 
 test_bad_input_is_named = refused(
     (lambda small: small.ids("the cat"), "expected a list of words, got the text 'the cat'"),
     (lambda small: small.subset([0, -1]), "0 .. 4, got -1; drop unknown words"),
     (lambda small: small.subset([0, 5]), "0 .. 4, got 5"),
-    (lambda small: small.subset([0.0, 1.0]), "ids: got float64 of shape"),
     (lambda small: small.subset([1, 1]), "expected unique words"),
     (lambda small: small.subset([1]), "expected at least 2 words, got 1"),
     (lambda: bad(["a"], [[1.0]]), "bad: expected at least 2 words, got 1"),
@@ -206,7 +192,6 @@ test_bad_input_is_named = refused(
     (lambda: bad(["a", "b"], [[1]] * 3), r"expected one vector for each of the 2 words.*\(3, 1\)"),
     (lambda: bad(["a", "b"], [1, 2]), r"got shape \(2,\)"),
     (lambda: bad(["a", "b"], [[1, 2], [3, np.nan]]), "got 1 rows with NaN or infinity.* row 1"),
-    (lambda: bad(["a", "b"], [[np.inf, 2], [3, 4]]), "got 1 rows with NaN or infinity.* row 0"),
     (lambda: bad(["a", "b"], [[1e300], [1]]), "in the range of float32, got 1 rows"),
     (lambda: bad(["a", "b"], [[1j], [1]]), "expected real vectors, got an array of complex128"),
 )

@@ -138,9 +138,6 @@ def imported(path: Path) -> frozenset[str]:
     return frozenset(modules)
 
 
-# setup.sh
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name in ("setup.sh", "requirements.lock", "pyproject.toml"):
@@ -175,13 +172,6 @@ def stamp(folder: Path) -> str:
     return hashlib.sha256(inputs).hexdigest() + "\n"
 
 
-def test_setup_names_the_python_it_needs(folder: Path) -> None:
-    done = set_up(folder, PYTHON="false")
-    assert done.returncode == 2
-    assert "Python 3.11 or newer is needed" in done.stderr
-    assert not (folder / ".venv").exists()
-
-
 def test_setup_keeps_a_current_environment(folder: Path) -> None:
     fake_venv(folder)
     done = set_up(folder, PYTHON="false")
@@ -204,15 +194,3 @@ def test_setup_renews_an_outdated_environment(folder: Path, name: str) -> None:
         "-m pip install -q --no-deps --no-build-isolation -e .",
     ]
     assert (folder / ".venv" / "textpriv.stamp").read_text() == stamp(folder)
-
-
-def test_setup_says_what_the_users_own_environment_lacks(folder: Path) -> None:
-    done = set_up(folder, TEXTPRIV_PYTHON="false")
-    assert done.returncode == 2
-    assert "TEXTPRIV_PYTHON=false is no Python 3.11" in done.stderr
-    bare = folder / "bare"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # sees no installed package
-    bare.chmod(0o755)
-    done = set_up(folder, TEXTPRIV_PYTHON=str(bare))
-    assert done.returncode == 2
-    assert "cannot import textpriv" in done.stderr

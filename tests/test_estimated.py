@@ -46,9 +46,6 @@ def formula(made: NoiseChannel) -> FloatArray:
     return law
 
 
-# --- A channel -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_rows_are_the_formula_and_sum_to_one_and_columns_are_theirs(epsilon: float) -> None:
     made = channels()[epsilon]
@@ -76,9 +73,6 @@ def test_the_likeliest_inputs_are_those_of_the_columns(monkeypatch: pytest.Monke
             np.testing.assert_array_equal(words, best[:, :count])
             np.testing.assert_allclose(log_joint, joints[:, :count], rtol=1e-12)
             np.testing.assert_allclose(log_evidence, evidence, rtol=1e-12)
-
-
-# --- Against the mechanism ---------------------------------------------------------------------
 
 
 def line_kept(left: float, right: float, epsilon: float) -> float:
@@ -187,9 +181,6 @@ def test_the_estimate_explains_real_outputs_better_than_chance() -> None:
             log_normalizers=np.zeros(SIZE),  # of no account in rows
         )
         assert (flipped.log_prob(x, y) - log_uniform).mean() < 0
-
-
-# --- What is asked for ---------------------------------------------------------------------------
 
 
 def test_every_epsilon_has_its_channel_and_a_seed_decides() -> None:

@@ -44,9 +44,6 @@ def embedding() -> Embedding:
     return from_arrays("made up", WORDS, vectors)
 
 
-# --- Notebook 02 ---------------------------------------------------------------------------
-
-
 def stream(*keys: seeds.Key) -> np.random.Generator:
     return seeds.stream(5, *keys)
 
@@ -79,31 +76,26 @@ def test_table_2_side_by_side_by_hand() -> None:
 
 def test_sentences_of_notebook_02_follow_their_tests() -> None:
     one, other = ann_vs_exact.TABLES
-    ends = {(one, 0): 0.6, (one, 1): 0.4, (other, 0): 0.40, (other, 1): 0.41}
-    kept = pd.Series(ends, name="kept").rename_axis(["embedding", "stratum"]).reset_index()
+    ends = [(one, 0, 0.6), (one, 1, 0.4), (other, 0, 0.40), (other, 1, 0.41)]
+    kept = pd.DataFrame(ends, columns=["embedding", "stratum", "kept"])
     kept = kept.assign(epsilon=10.0, low=kept["kept"] - 0.05, high=kept["kept"] + 0.05, n=100)
     said = ann_vs_exact.frequency_says(kept)
-    assert "60% of the most frequent words and 40% of the rarest (significantly more" in said
-    assert "40% of the most frequent words and 41% of the rarest (undecided" in said
-    near = {"band": "rank 1-10", "dimension": 3, "epsilon": 1.0, "n": 50}
-    few = pd.DataFrame([{**near, "share": 0.1, "low": 0.05, "high": 0.2}])
-    many = few.assign(share=0.48, high=0.6)
-    several = ann_vs_exact.nearest_says(pd.concat([many, few, few.assign(dimension=2)]))
-    assert "10.0% (5.0% to 20.0%) in 2 dimensions, 48.0% (5.0% to 60.0%) in 3 dim" in several
-    rows = [
-        {"c": c, "kept": 0.5, "epsilon": 10.0, "rank 1-10": share}
-        for c, share in ((0.1, 0.4), (0.5, 0.2), (np.inf, 0.1))
-    ]
-    said = ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 1000)
+    assert "40% of the rarest (significantly more" in said and "41% of the rarest (und" in said
+    bands = pd.DataFrame({"band": "rank 1-10", "dimension": [3, 3, 2], "epsilon": 1.0, "n": 50,
+                          "share": [0.48, 0.1, 0.1], "low": 0.05, "high": 0.6})  # fmt: skip
+    said = ann_vs_exact.nearest_says(bands)
+    assert "10.0% (5.0% to 60.0%) in 2 dimensions, 48.0% (" in said
+    rows = {"c": [0.1, 0.5, np.inf], "kept": 0.5, "epsilon": 10.0, "rank 1-10": [0.4, 0.2, 0.1]}
+    matched = pd.DataFrame(rows)
+    said = ann_vs_exact.repair_says(matched, 0.5, 1000)
     assert "c = 0.1 (epsilon 10) puts 40%" in said and "10%: significantly more with" in said
-    assert "undecided" in ann_vs_exact.repair_says(pd.DataFrame(rows), 0.5, 4)
-    assert "nothing to compare" in ann_vs_exact.repair_says(pd.DataFrame(rows[:2]), 0.5, 4)
-    forests = pd.DataFrame({"glove6b50": [0.30, 0.34], "glove6b50_cut": [0.60, 0.56]})
-    forests = forests.rename_axis("forest").reset_index().melt("forest", var_name="table")
+    assert "undecided" in ann_vs_exact.repair_says(matched, 0.5, 4)
+    assert "nothing to compare" in ann_vs_exact.repair_says(matched[:2], 0.5, 4)
+    shares = {"glove6b50": [0.30, 0.34], "glove6b50_cut": [0.60, 0.56], "forest": [0, 1]}
+    forests = pd.DataFrame(shares).melt("forest", var_name="table")
     forests = forests.assign(search="annoy", word="w", epsilon=8.0)
     said = ann_vs_exact.forests_apart(forests)
-    assert "up to 0.04. At epsilon 8 Annoy keeps these 1 words in 58%" in said
-    assert "in 32% in the whole (significantly more" in said
+    assert "up to 0.04. " in said and "58%" in said and "32% in the whole (significantly m" in said
     assert "(undecided" in ann_vs_exact.forests_apart(forests[forests["forest"] == 0])
 
 
@@ -221,9 +213,6 @@ def test_interpolation_at_equal_kept_by_hand() -> None:
     assert row["rank 1-10"] == pytest.approx(0.45) and row["rank 11-1000"] == pytest.approx(0.15)
 
 
-# --- Notebook 01 ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", WORD_LEVEL)
 def test_a_matched_epsilon_keeps_what_it_promises(embedding: Embedding, name: str) -> None:
     mechanism = WORD_LEVEL[name].make(embedding, ExactSearch(embedding.vectors))
@@ -289,18 +278,20 @@ def test_the_window_of_a_logistic_curve_by_hand() -> None:
 
 def test_figures_of_notebook_01_fit_a_column_with_at_most_eight_series() -> None:
     use_style()
-    names, few = [*WORD_LEVEL], {"low": 0.4, "high": 0.7, "n": 40}
-    at = [(name, relative) for name in names for relative in (0.25, 1.0, 4.0)]
-    curves = pd.DataFrame(at, columns=["mechanism", "relative"])
-    curves = curves[curves["mechanism"] != mechanisms.RANDOM].assign(value=0.5, **few)
-    distinct = pd.DataFrame({"mechanism": names, "value": range(len(names)), "draws": 200})
-    near = pd.DataFrame([(name, rank) for name in names for rank in (10, 1000)])
-    near = near.set_axis(["mechanism", "within"], axis=1).assign(value=0.5, **few)
-    points = [(corpus, name, reader) for corpus in ("sentences", "reviews") for name in names
-              for reader in (*mechanisms.READERS, mechanisms.BETTER)]  # fmt: skip
-    gained = pd.DataFrame(points, columns=["corpus", "mechanism", "reader"])
-    gained = gained[gained["mechanism"] != mechanisms.RANDOM].assign(value=0.05, **few)
+
+    def rows(**columns: Any) -> pd.DataFrame:
+        """Of every mechanism and each of these values, with an estimate."""
+        keys = pd.MultiIndex.from_product([[*WORD_LEVEL], *columns.values()])
+        table = keys.to_frame(index=False, name=["mechanism", *columns])
+        return table.assign(value=0.5, low=0.4, high=0.7, n=40)
+
+    distinct = rows().assign(value=range(len(WORD_LEVEL)), draws=200)
+    near = rows(within=[10, 1000])
+    readers = [*mechanisms.READERS, mechanisms.BETTER]
+    gained = rows(corpus=["sentences", "reviews"], reader=readers)
     gained["verdict"] = np.where(gained["mechanism"] == "vickrey", "above", "undecided")
+    curves, gained = (each[each["mechanism"] != mechanisms.RANDOM]
+                      for each in (rows(relative=[0.25, 1.0, 4.0]), gained))  # fmt: skip
     kept = mechanisms_figures.kept_and_distinct(curves, distinct, "Kept")
     named = [ax.get_legend_handles_labels()[1] for ax in kept.axes]
     assert "MADLIB: 0" in named[0] and "SanText: 3" in named[1]
@@ -330,9 +321,6 @@ def test_released_tem_and_the_closed_form_agree(embedding: Embedding) -> None:
     assert ann_vs_exact.same_law(
         np.array(draws), tem.sanitize_ids(np.full(4000, 9), np.random.default_rng(1))
     ) > 1e-6  # fmt: skip
-
-
-# --- Random words ---------------------------------------------------------------------------------
 
 
 def test_a_classifier_of_vectors_reads_a_near_word_as_the_word() -> None:
@@ -408,21 +396,18 @@ def test_replacements_are_compared_with_random_words_by_each_reader() -> None:
 
 def test_what_is_said_of_replacements_follows_the_verdicts() -> None:
     rows = pd.DataFrame(
-        [("s", "A", "words", 0.5, "below"), ("s", "B", "words", 0.5, "undecided"),
-         ("s", "A", "better", 0.5, "above"), ("s", "B", "better", 0.5, "below"),
-         ("s", "C", "better", 0.5, "undecided"), ("s", "A", "better", 0.3, "above"),
-         ("s", "A", "words", 0.3, "above"), ("r", "A", "vectors", 0.5, "below")],
+        [("s", "A", "words", 0.5, "below"), ("s", "A", "better", 0.5, "above"),
+         ("s", "B", "better", 0.5, "below"), ("s", "C", "better", 0.5, "undecided"),
+         ("s", "A", "better", 0.3, "above"), ("s", "A", "words", 0.3, "above"),
+         ("r", "A", "vectors", 0.5, "below")],
         columns=["corpus", "mechanism", "reader", "kept", "verdict"],
     )  # fmt: skip
-    finding = mechanisms.near_or_random(rows, 0.5)
-    assert finding.title.endswith(
-        "worth more under 1 of 3 mechanisms,\nless under 1 (1 undecided; 50% kept, s)"
-    )
-    lines = finding.text.splitlines()[1:]
-    each = "whichever of the two is right more often on each side"
-    assert lines == [
-        f"- On s, 30% kept, {each}: more under A; less under none.",
-        "- On s, 50% kept, a classifier that counts words: more under none; less under A.",
-        f"- On s, 50% kept, {each}: more under A; less under B.",
-        "- On r, 50% kept, a classifier that averages word vectors: more under none; less under A.",
+    title, said, _ = mechanisms.near_or_random(rows, 0.5)
+    assert "under 1 of 3 mechanisms,\nless under 1 (1 undecided; 50% kept, s)" in title
+    told = [(line[2:16], line[line.index(": more") :]) for line in said.splitlines()[1:]]
+    assert told == [  # elsewhere than at half the better reader alone
+        ("On s, 30% kept", ": more under A; less under none."),
+        ("On s, 50% kept", ": more under none; less under A."),
+        ("On s, 50% kept", ": more under A; less under B."),
+        ("On r, 50% kept", ": more under none; less under A."),
     ]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import os
 import socket
 import stat
@@ -28,20 +27,6 @@ def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file where the folder should be")
     with pytest.raises(StorageError, match="cannot write .*make its folder writable"):
         write_atomic(tmp_path / "results" / "file", b"data")
-
-
-def test_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    write_atomic(path, b"old")
-
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(StorageError, match="No space left"):
-        write_atomic(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_canonical_json() -> None:

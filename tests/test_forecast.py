@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from helpers import results_of
 from tools import forecast, notebooks, runner
 from tools.notebooks import Declaration, Notebook, needed
 
 from textpriv import assets, profiles
-from textpriv.report import results
 
 NOTEBOOKS = notebooks.find()
 ASSETS = assets.registry()
@@ -83,18 +81,6 @@ def test_weights_agree_with_sizes_that_are_pinned() -> None:
             checked += 1
     assert checked >= 4
     assert all(asset.weights for asset in ASSETS.values() if asset.kind == "model")
-
-
-def test_costs_are_measured_or_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran, made = results_of("04_x", peak_mb=3000), {"default"}
-    monkeypatch.setattr(results, "load", lambda *_: ran)
-    monkeypatch.setattr(results, "file", lambda _, profile: assets.REGISTRY.with_name(
-        "assets.toml" if profile in made else "nothing"))  # fmt: skip
-    assert forecast.cost("04_x", "default") == "1.5 min and 3.0 GB on cpu, measured"
-    said = "not measured; the default profile, of other sizes, took 1.5 min and 3.0 GB on cpu"
-    assert forecast.cost("04_x", "paper") == said
-    made.clear()
-    assert forecast.cost("04_x", "paper") == "not measured"
 
 
 @pytest.mark.parametrize("profile", profiles.names())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks import gpu
-from helpers import FloatArray, refused, units
+from helpers import FloatArray, units
 from tiny_generators import tiny_generator, write_tiny_generator
 from tiny_models import tiny_encoder, write_tiny_model
 
@@ -21,7 +21,7 @@ from textpriv.mechanisms import Madlib
 from textpriv.models import generators
 from textpriv.models.classifiers import features
 from textpriv.models.generators.sampling import draw
-from textpriv.neighbors import AllRadii, ExactSearch, fused, radius_cdf
+from textpriv.neighbors import AllRadii, ExactSearch, fused
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = ("cpu", pytest.param("cuda", marks=needs_gpu))
@@ -69,9 +69,6 @@ def true_rates(table: torch.Tensor, word: int, unit: torch.Tensor) -> torch.Tens
     rate = (unit @ offset.T) / ((offset**2).sum(1) / 2)
     rate[:, (offset == 0).all(1)] = 0.0
     return rate.clamp_min(0.0)
-
-
-# --- The first pass -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -160,66 +157,6 @@ def test_directions_may_have_any_length(length: float, scale: float, device: str
         np.testing.assert_allclose(radii[i], 1 / best.values, rtol=1e-9)
         wins = best.values > 0
         np.testing.assert_array_equal(takers[i][wins], best.indices[wins])
-
-
-# --- Kept words ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_kept_is_the_mean_of_the_law_over_directions(
-    device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = awkward(400, 6)
-    radii = AllRadii(ExactSearch(table, device=device))
-    words, epsilons = np.array([7, 0, 17, 7]), (2.0, 8.0)
-    seen: list[FloatArray] = []
-    crossings = radii._crossings
-
-    def spy(ids: Any, first: Any, unit: torch.Tensor) -> Any:
-        np.testing.assert_allclose(unit.norm(dim=2).cpu(), 1, rtol=1e-12)
-        crossed = crossings(ids, first, unit)
-        seen.append(crossed[0].cpu().numpy())
-        return crossed
-
-    monkeypatch.setattr(radii, "_crossings", spy)
-    monkeypatch.setattr("textpriv.neighbors.radius.DIRECTION_BYTES", 8 * 50 * 6 * 3)
-    kept = radii.kept(words, epsilons, directions=50, rng=np.random.default_rng(1))
-    if device == "cpu":
-        assert len(seen) == 2  # three words, then one
-    crossed = np.concatenate(seen)
-    for row, epsilon in enumerate(epsilons):
-        np.testing.assert_allclose(kept[row], radius_cdf(crossed, 6, epsilon).mean(1), atol=1e-8)
-    assert (kept[:, 2] == 0).all()  # its twin is always first
-    assert not np.array_equal(crossed[0], crossed[3])  # directions of their own
-    again = radii.kept(words, epsilons, directions=50, rng=np.random.default_rng(1))
-    np.testing.assert_array_equal(again, kept)
-
-
-def test_kept_agrees_with_directions_drawn_elsewhere() -> None:
-    radii = AllRadii(ExactSearch(awkward(400, 6)))
-    word = np.array([7])
-    ours = radii.kept(word, 6.0, directions=4000, rng=np.random.default_rng(2))[0, 0]
-    along = radius_cdf(radii.first_crossing(word, units(1, 4000, 6))[0], 6, 6.0)
-    # Two means of 4,000: an error rate of 1e-6 is 4.9 standard errors of their difference.
-    assert abs(ours - along.mean()) < 4.9 * along.std() * np.sqrt(2 / 4000)
-    assert 4.9 * along.std() * np.sqrt(2 / 4000) < 0.05 < along.mean() < 0.95
-
-
-def kept(word: int, epsilon: float, directions: int) -> FloatArray:
-    radii = AllRadii(ExactSearch(awkward(400, 6)))
-    rng = np.random.default_rng(0)
-    return radii.kept(np.array([word]), [epsilon], directions=directions, rng=rng)
-
-
-test_kept_refuses = refused(
-    (lambda: kept(400, 1.0, 2), "words: got ids 400..400"),
-    (lambda: kept(0, 0.0, 2), "epsilons: got"),
-    (lambda: kept(0, np.inf, 2), "epsilons: got"),
-    (lambda: kept(0, 1.0, 0), "directions: got 0"),
-)
-
-
-# --- A GPU against the processor ----------------------------------------------------------------
 
 
 @needs_gpu
@@ -331,9 +268,6 @@ def test_an_encoder_reaches_other_processes(tmp_path: Path) -> None:
     ours = read(0)
     for number, theirs in enumerate(study.measure(read, study.grid(number=range(2)), processes=2)):
         np.testing.assert_allclose(theirs - number, ours, atol=1e-3)
-
-
-# --- The benchmark ------------------------------------------------------------------------------
 
 
 def test_the_benchmark_runs_anywhere() -> None:

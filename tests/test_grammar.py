@@ -66,16 +66,10 @@ ma'am UH
 
 
 @pytest.fixture
-def lexicon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A replacement of the asset, as a user would name it."""
-    where = tmp_path / "lexicon.txt"
-    where.write_text(LEXICON, encoding="utf-8")
-    (tmp_path / "local.toml").write_text('[pos-lexicon]\npath = "lexicon.txt"\n')
-    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
+def lexicon(mine: Path) -> Path:
+    (where := mine / "lexicon.txt").write_text(LEXICON, encoding="utf-8")
+    (mine / "local.toml").write_text('[pos-lexicon]\npath = "lexicon.txt"\n')
     return where
-
-
-# --- Parts of speech ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -149,9 +143,6 @@ def test_shares_by_hand(lexicon: Path) -> None:
         tag_shares([])
 
 
-# --- WordPieces ---------------------------------------------------------------------------------
-
-
 def test_whole_words_by_hand() -> None:
     original = ["the", "film", "##go", "##ers", "saw", "it", ".", "[SEP]"]
     replaced = ["a", "book", "##s", "of", "new", "##ly", "##!", "the"]
@@ -181,9 +172,6 @@ def test_whole_words_text_by_text(texts: list[list[tuple[str, str]]]) -> None:
     assert is_whole.tolist() == expected
 
 
-# --- The real lexicon ---------------------------------------------------------------------------
-
-
 def test_the_real_lexicon_knows_english() -> None:
     """Only where it lies cached."""
     if not assets.is_cached("pos-lexicon"):
@@ -194,8 +182,6 @@ def test_the_real_lexicon_knows_english() -> None:
     lexicon = grammar._lexicon(assets.file("pos-lexicon", "en-lexicon.txt"))
     assert len(lexicon) == 81_197  # the card has one more: it’s and it's
 
-
-# --- Readability --------------------------------------------------------------------------------
 
 TEXTS = ["the cat sat", "", "a dog", "the dog sat on the cat again"]
 
@@ -210,9 +196,6 @@ def test_readability_counts_what_the_model_reads(generator: Generator) -> None:
 def test_texts_without_a_word(generator: Generator, texts: Any) -> None:
     with pytest.raises(InvalidInput, match="texts: got"):
         readability(generator, texts)
-
-
-# --- Length -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -230,6 +213,13 @@ def test_lengths_by_hand(lengths: list[int], bits: float, alone: float) -> None:
     assert length_bits(lengths) == pytest.approx(bits, abs=1e-12)
     assert identified(lengths) == alone
     assert math.copysign(1, length_bits(lengths)) == 1  # no -0.0 in a table
+
+
+@pytest.mark.parametrize("lengths", [[], [3, -1], [1.5]])
+@pytest.mark.parametrize("measure", [length_bits, identified])
+def test_no_lengths_tell_nothing(measure: Any, lengths: Any) -> None:
+    with pytest.raises(InvalidInput, match="lengths: got"):
+        measure(lengths)
 
 
 LENGTHS = st.lists(st.integers(0, 8), min_size=1, max_size=30)

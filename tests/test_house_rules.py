@@ -73,9 +73,6 @@ def files(*suffixes: str) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-# Notebooks
-
-
 def notebook_problems(name: str, node: NotebookNode) -> list[str]:
     """What is wrong with a notebook by the rules of the house."""
     code = [cell for cell in node.cells if cell.cell_type == "code"]
@@ -271,9 +268,6 @@ def test_notebook_rules_bite(change: Callable[[NotebookNode], None], problem: st
     change(node)
     (message,) = notebook_problems("01_good", node)
     assert problem in message
-
-
-# Sources
 
 
 def imports(source: str) -> Iterator[str]:

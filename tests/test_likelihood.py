@@ -32,9 +32,6 @@ SPELLING = Tokenizer(TABLE.words, PRIVATE)
 TEXTS = ["b e", "e b", "zzz c", "d", "b c d"]
 
 
-# --- Word by word -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "made", [SanText(TABLE, epsilon=2.0),
              SanTextPlus(TABLE, epsilon=2.0, sensitive=np.array([1, 3]), replace=0.3)],
@@ -79,7 +76,12 @@ def test_gaps_are_filled_independently(tmp_path: Any) -> None:
     assert law[place, 1] == pytest.approx(first[3] + second[1])
 
 
-# --- Sentence by sentence -----------------------------------------------------------------------
+def test_outputs_that_a_text_cannot_give_have_no_ratio(tmp_path: Any) -> None:
+    """DP-MLM shows the number of words: no classifier has to tell these texts apart."""
+    made = DPMLM(tiny_encoder(tmp_path, head=True), epsilon=20.0, limits=(-1.5, 1.0))
+    for pair in (["the cat", "cat"], ["cat", "dog"]):
+        with pytest.raises(InvalidInput, match="got 1 of 1 that one of the texts cannot give"):
+            likelihood.log_ratio(made, pair, "", ["the cat"], encoder=NOBODY)
 
 
 def sentences(rng: np.random.Generator, sizes: IntArray) -> SentenceVectors:
@@ -107,8 +109,6 @@ def test_every_document_puts_out_a_candidate() -> None:
     np.testing.assert_allclose(np.exp(law).sum(0), 1)
     np.testing.assert_array_equal(law[:, 1], made.log_probability(known[1]))
 
-
-# --- Token by token -----------------------------------------------------------------------------
 
 SAID = ["the cat", "the dog sat", "", "the cat", "cat"]  # equal ones, and one begins another
 ASKED = ["do the cat", "", "sat sat sat"]
@@ -165,9 +165,6 @@ def test_a_fused_paraphrase_reads_both(generator: Generator, order: float) -> No
     assert abs(law - likelihood.fusion_law(made, ASKED, ASKED, SAID)).max() > 0.1
 
 
-# --- The attack ---------------------------------------------------------------------------------
-
-
 def test_the_likeliest_text_is_named_as_often_as_bayes_rule_can() -> None:
     """Success over all outputs, weighted by their law, is the mean over outputs of the largest."""
     made = SanText(TABLE, epsilon=1.0)
@@ -200,9 +197,6 @@ def test_outputs_are_read_in_parts(generator: Generator, monkeypatch: pytest.Mon
     ratio = likelihood.log_ratio(made, pair, "", SAID, encoder=NOBODY)
     np.testing.assert_allclose(ratio[:, 0], whole[:, 0] - whole[:, 1], rtol=1e-4, atol=1e-4)
     assert np.isnan(likelihood.worst_log_ratio(made, pair, NOBODY))
-
-
-# --- Two texts ----------------------------------------------------------------------------------
 
 
 def test_the_worst_log_ratio_is_reached_and_never_passed(monkeypatch: pytest.MonkeyPatch) -> None:

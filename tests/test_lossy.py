@@ -65,9 +65,6 @@ def text(name: str, encoder: Encoder, sizes: Sizes) -> Text:
     return Text.of(documents(name), "tiny", encoder, sizes, SEED)
 
 
-# --- Settings -----------------------------------------------------------------------------------
-
-
 def test_the_crossing_is_that_of_the_papers_tables() -> None:
     """A label that it does not have is refused."""
     wrong = profiles.load("smoke", "03_lossy_and_stencil", Sizes, {"tuned": ["high-frequency"]})
@@ -100,9 +97,6 @@ def test_the_paper_profile_has_every_size_of_every_corpus() -> None:
     assert set(sizes.encoders) <= names and set(sizes.tuned_rates) <= names
     assert {sizes.encoder, *sizes.encoders.values()} <= set(NAMES)
     assert 2 * sizes.longest["qnli"] + 4 <= FAMILIES["t5"].longest
-
-
-# --- What is manipulated ------------------------------------------------------------------------
 
 
 def test_public_text_holds_nothing_private(sizes: Sizes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,9 +180,6 @@ def test_no_window_reaches_across_a_pair(t5: Encoder, sizes: Sizes) -> None:
     assert (both.ids == np.concatenate(alone)).all()
     end_to_end = Corpus(given.pieces.ids, np.array([0, len(given.pieces.ids)]))
     assert (stencil.sanitize_corpus(end_to_end).ids != both.ids).any()
-
-
-# --- Vocabularies and noise -----------------------------------------------------------------------
 
 
 def test_a_vocabulary_has_the_pieces_that_are_named(encoder: Encoder, t5: Encoder) -> None:

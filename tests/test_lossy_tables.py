@@ -5,7 +5,6 @@ Texts are made up in sixteen pieces, five of them special.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -71,9 +70,6 @@ def table(encoder: Encoder) -> TokenTable:
     return TokenTable(encoder.table.detach().numpy(), fixed=FIXED)
 
 
-# --- Utility --------------------------------------------------------------------------------------
-
-
 def test_accuracies_pool_draws_and_splits() -> None:
     """Two draws of a random map on two splits, one of them asked about phrases of one sentence."""
     splits = ((np.array([4, 5]), np.array([0, 1, 2])), (np.array([0, 1]), np.array([3, 5])))
@@ -112,9 +108,6 @@ def test_accuracies_pool_draws_and_splits() -> None:
     (kept,) = tables.unchanged(table).itertuples()
     assert (kept.label, kept.value, kept.low) == ("2-random", row.unchanged, row.unchanged_low)
     assert kept.influence is row.unchanged_influence
-
-
-# --- Attacks --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -338,17 +331,12 @@ def test_the_oracle_against_its_parts(generator: Generator) -> None:
     assert rows.loc["mrr", "influence"].unit.tolist() == [0, 1, 2]
 
 
-# --- What is left of the language, and all of it together ---------------------------------------
-
-
 @pytest.fixture
-def lexicon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def lexicon(mine: Path) -> None:
     """Nouns, verbs and words of either."""
     lines = ("cat NN", "dog NN", "fish NN", "the DT", "sat VBD", "ran VBD", "on IN", "mat NN")
-    (tmp_path / "lexicon.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
-    (tmp_path / "local.toml").write_text('[pos-lexicon]\npath = "lexicon.txt"\n')
-    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
-    yield
+    (mine / "lexicon.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    (mine / "local.toml").write_text('[pos-lexicon]\npath = "lexicon.txt"\n')
 
 
 def test_language(encoder: Encoder, generator: Generator, lexicon: None) -> None:

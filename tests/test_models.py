@@ -41,6 +41,7 @@ from textpriv.models import (
     filling,
     fine_tune,
     from_folder,
+    held_out_documents,
     masked_language_model,
 )
 from textpriv.models.classifiers import Classifier
@@ -49,9 +50,6 @@ from textpriv.models.classifiers import Classifier
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
-
-
-# --- Encoders -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -215,9 +213,6 @@ def test_other_models_are_refused(folder: Path) -> None:
             from_folder("other", where, digest="")
 
 
-# --- Fine-tuning --------------------------------------------------------------------------------
-
-
 def test_schedules() -> None:
     linear = Training(steps=20, learning_rate=1.0)
     assert [linear.rate(step) for step in (0, 1)] == [0.5, 1.0]
@@ -271,8 +266,6 @@ def test_endless_order() -> None:
     assert sorted(drawn[:3]) == sorted(drawn[3:6]) == [4, 5, 6]
     assert (order(2, 5) == drawn[2:5]).all()
 
-
-# --- The masked language model ------------------------------------------------------------------
 
 # After "cat" always "sat", after "dog" always "ran": what a masked LM can learn.
 SENTENCES = ["the cat sat on the snowball !", "the dog ran on the mat !"]
@@ -374,8 +367,6 @@ def test_whole_words_of_pieces_of_bytes(roberta: Encoder) -> None:
     assert mask[0, 1] and not mask[0, 2]
 
 
-# --- Rows of WordPieces -------------------------------------------------------------------------
-
 CORPUS = Corpus(
     ids=np.array([THE, SNOWBALL, SAT, CAT, KEPT, MAT], dtype=np.int64),
     offsets=np.array([0, 3, 3, 6], dtype=np.int64),
@@ -461,8 +452,6 @@ def test_ranges_and_batches() -> None:
     assert batches == [[1, 3], [2, 0], [4]]
 
 
-# --- What is refused ----------------------------------------------------------------------------
-
 NO_HEAD = "tiny-t5: has no masked-LM head"
 STATES, ROOM = torch.zeros(1, 1, 16), np.array([30])
 
@@ -476,13 +465,19 @@ test_bad_input_is_named = refused(
     (lambda t5: t5.asked(STATES), NO_HEAD),
     (lambda t5, cache: masked_language_model(t5, texts(60), small(1)), NO_HEAD),
     (lambda encoder: encoder.clone(dropout=1.0), "dropout: got 1.0"),
+    (lambda: Training(steps=0), "steps: got 0"),
     (lambda: Training(steps=1, batch=0), "batch: got 0"),
+    (lambda: Training(steps=1, marks=0), "marks: got 0"),
+    (lambda: Training(steps=1, learning_rate=0.0), "learning_rate: got 0.0"),
+    (lambda: Training(steps=1, learning_rate=float("nan")), "learning_rate: got nan"),
+    (lambda: Training(steps=1, dropout=1.0), "dropout: got 1.0"),
+    (lambda: Training(steps=1, weight_decay=-1.0), "weight_decay: got -1.0"),
+    (lambda: held_out_documents(1, 0.5, 0), "documents: got 1, expected at least 2"),
     (lambda: Training(steps=1, schedule="cosine"), "schedule: got 'cosine'"),  # type: ignore[arg-type]
     (lambda encoder: filling._blocks(encoder, ["the cat sat on"], 24, 40, 1), "texts: got 1"),
     (lambda encoder: split(encoder).around(np.array([0]), window=-1, room=ROOM), "window: got -1"),
     (lambda encoder: split(encoder).passages(3), "longest: got 3"),
     (lambda encoder: split(encoder, UNKNOWN), "corpus: got ids"),
-    (lambda encoder: split(encoder, len(WORDS)), "corpus: got ids"),
     (lambda roberta: split(roberta), "tokenizer: got BPE, expected WordPiece"),
     (lambda t5: split(t5), "tokenizer: got Unigram, expected WordPiece"),
 )

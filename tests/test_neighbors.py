@@ -5,7 +5,6 @@ The reference counts in rational numbers, or in long doubles where that takes to
 
 from __future__ import annotations
 
-from copy import deepcopy
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -67,8 +66,6 @@ def long_nearest(table: FloatArray, queries: FloatArray, k: int = 1) -> Any:
     ]
     return np.array(nearest)
 
-
-# --- The exact search -------------------------------------------------------------------------
 
 VALUES = st.one_of(
     st.integers(-3, 3).map(float),
@@ -381,9 +378,6 @@ def test_the_bound_holds_for_every_row_of_random_tables() -> None:
     assert 0.5 < worst <= 1  # and the bound is no idle one
 
 
-# --- Distances between rows ---------------------------------------------------------------------
-
-
 def test_distances_are_exact_even_between_rows_that_nearly_coincide() -> None:
     table = normal(120, 30, shift=3).astype(np.float32)
     table[1] = table[0]
@@ -408,18 +402,6 @@ def test_distances_are_exact_even_between_rows_that_nearly_coincide() -> None:
     assert not np.allclose(np.sqrt(np.maximum(product, 0)), true, rtol=1e-9, atol=1e-13)
 
 
-def test_distances_are_sent_as_the_vectors_that_they_are_made_from() -> None:
-    """What several things share is sent once, and is the same for all of them again."""
-    table = normal(60, 5).astype(np.float32)
-    whole, rows = Distances(table), np.arange(60)
-    towards = whole.towards(np.array([1, 4, 59]))
-    assert whole.__reduce__() == (Distances, (table,))
-    copied, selected = deepcopy((whole, towards))
-    assert copied is not whole and selected.distances is copied
-    np.testing.assert_array_equal(copied.to(rows).numpy(), whole.to(rows).numpy())
-    np.testing.assert_array_equal(selected(rows).numpy(), towards(rows).numpy())
-
-
 def test_ranks_count_the_rows_that_are_nearer() -> None:
     table = normal(50, 3).astype(np.float32)
     order = long_nearest(table, table.astype(np.float64), 50)
@@ -429,8 +411,6 @@ def test_ranks_count_the_rows_that_are_nearer() -> None:
     zero = np.zeros(4, dtype=int)
     assert line.ranks(zero, np.array([0, 1, 2, 3])).tolist() == [0, 1, 1, 3]  # a tie shares
 
-
-# --- Approximate indexes -----------------------------------------------------------------------
 
 TABLE, QUERIES = normal(400, 12).astype(np.float32), normal(50, 12, seed=1)
 INDEXES = {
@@ -537,8 +517,6 @@ def test_effort_set_anew_is_that_of_an_index_made_with_it() -> None:
     assert (after != before).any()
 
 
-# --- Bad input ---------------------------------------------------------------------------------
-
 MAKERS: dict[str, Any] = {
     "exact": ExactSearch,
     "annoy": AnnoySearch,
@@ -582,11 +560,8 @@ def test_malformed_tables_and_questions(name: str) -> None:
 
 test_wrong_options = refused(
     (lambda: ExactSearch(TABLE, precision="fp16"), "precision: got 'fp16'"),  # type: ignore[arg-type]
-    (lambda: ExactSearch(TABLE, group=0), "group: got 0"),
     (lambda: AnnoySearch(TABLE, trees=0), "trees: got 0"),
     (lambda: AnnoySearch(TABLE, search_k=-2), "search_k: got -2"),
     (lambda: FaissSearch(TABLE, "lsh"), "got 'lsh', expected 'flat', 'ivf' or 'hnsw'"),  # type: ignore[arg-type]
     (lambda: FaissSearch(TABLE, "ivf", lists=401), "lists: got 401.* from 1 to 400"),
-    (lambda: FaissSearch(TABLE, "ivf", probes=0), "probes: got 0"),
-    (lambda: FaissSearch(TABLE, "hnsw", effort=0), "effort: got 0"),
 )

@@ -108,7 +108,8 @@ def all_sentences(
         log_q.append(
             sum(np.log(candidates.posterior[candidate]) for candidate in path if candidate >= 0)
         )
-    likelihood = made.generator.log_likelihood(texts, after=prompt)
+    with_prompt = made.generator.log_likelihood([prompt, *(prompt + text for text in texts)])
+    likelihood = with_prompt[1:] - with_prompt[0]
     return [list(path) for path in paths], np.array(log_q) + made.weight * likelihood, candidates
 
 

@@ -141,9 +141,6 @@ def test_what_is_not_simulated_says_so() -> None:
     assert told.noise is not None and told.caught_from is not None
 
 
-# --- Laplace ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("width", [1, 3])
 def test_laplace_noise_has_the_law_of_gamma(width: int) -> None:
     radius = noise.laplace_radius(width)
@@ -155,9 +152,6 @@ def test_laplace_noise_has_the_law_of_gamma(width: int) -> None:
         released = noise.laplace_noise(inside, 100_000, width)
         assert released.low < share < released.high and released.high / released.low < 1.1
         assert released.caught_from > 0.95
-
-
-# --- What is kept -----------------------------------------------------------------------------
 
 
 def test_the_digest_covers_every_module_of_privacy_that_the_audits_reach() -> None:

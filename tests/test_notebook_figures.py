@@ -51,8 +51,6 @@ def listed(table: pd.DataFrame) -> list[list[float]]:
     return rows
 
 
-# --- Notebook 03 --------------------------------------------------------------------------------
-
 CORPORA = ("rotten-tomatoes", "imdb")
 
 
@@ -93,8 +91,6 @@ def test_the_oracle_is_drawn_beside_the_papers() -> None:
         assert points(ax, hollow=False) == sorted(rows.query(asked)["value"])
         assert points(ax, hollow=True) == sorted(paper.query(asked)["value"])
 
-
-# --- Notebook 04 --------------------------------------------------------------------------------
 
 RANDOM = {"author": 0.1, "sentiment": 0.47}
 LEVELS: dict[str, tuple[float, ...]] = {
@@ -146,8 +142,6 @@ def test_repeated_draws_every_attacker_and_names_the_strongest() -> None:
         one, many = (own.loc[own["k"] == k, "value"].max() for k in (1, 30))
         assert f"of {written}: {one:.2f}, from 30: {many:.2f}" in ax.get_title("left")
 
-
-# --- Notebook 06 --------------------------------------------------------------------------------
 
 GRID = (27.2, 39.3, 51.2, 62.3, 73.2, 84.7, 104.0, 137.0)
 EPSILONS = [f"{each:g}" for each in GRID]

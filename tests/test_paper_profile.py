@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +44,6 @@ def test_every_setting_validates_and_every_name_exists(notebook: Notebook) -> No
         assert set(needed(notebook, profile)) <= set(assets.registry())
 
 
-# --- Families -------------------------------------------------------------------------------
-
 # Model of the paper profile: how it is read, and the architecture of the tiny one.
 FAMILIES = {
     "minilm-l6": ("encoder", "bert"),
@@ -70,23 +67,16 @@ def test_every_model_of_the_paper_profile_has_a_family() -> None:
     assert of_the_paper("model") - PACKED == set(FAMILIES)
 
 
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """A folder that replaces an asset, as a user would do it."""
-    monkeypatch.setenv("TEXTPRIV_LOCAL_ASSETS", str(tmp_path / "local.toml"))
-    monkeypatch.setenv("TEXTPRIV_CACHE", str(tmp_path / "cache"))
-
-    def replace(name: str) -> Path:
-        (tmp_path / "local.toml").write_text(f'[{name}]\npath = "mine"\n', encoding="utf-8")
-        (tmp_path / "mine").mkdir()
-        return tmp_path / "mine"
-
-    return replace
+def replaced(mine: Path, name: str) -> Path:
+    """A folder in place of an asset."""
+    (mine / "local.toml").write_text(f'[{name}]\npath = "mine"\n', encoding="utf-8")
+    (mine / "mine").mkdir()
+    return mine / "mine"
 
 
 @pytest.mark.parametrize("name", [name for name, (how, _) in FAMILIES.items() if how == "encoder"])
-def test_encoders_of_the_paper_profile(name: str, mine: Callable[[str], Path]) -> None:
-    tiny_models.write_family(mine(name), FAMILIES[name][1])
+def test_encoders_of_the_paper_profile(name: str, mine: Path) -> None:
+    tiny_models.write_family(replaced(mine, name), FAMILIES[name][1])
     encoder = models.load_encoder(name)
     ids = encoder.tokenizer(["the cat sat"], add_special_tokens=False)["input_ids"][0]
     states = encoder.table.detach().numpy()[ids]
@@ -96,25 +86,11 @@ def test_encoders_of_the_paper_profile(name: str, mine: Callable[[str], Path]) -
 @pytest.mark.parametrize(
     "name", [name for name, (how, _) in FAMILIES.items() if how == "generator"]
 )
-def test_generators_of_the_paper_profile(name: str, mine: Callable[[str], Path]) -> None:
+def test_generators_of_the_paper_profile(name: str, mine: Path) -> None:
     family = FAMILIES[name][1]
-    tiny_generators.write_tiny_family(mine(name), family, chat=family == "llama")
+    tiny_generators.write_tiny_family(replaced(mine, name), family, chat=family == "llama")
     generator = generators.load_generator(name)
     asked = [generator.ask("the cat"), generator.ask("a dog sat")]
     (batch,) = generators.generate(generator, asked, generators.likeliest, tokens=5)
     assert generator.name == name and sorted(batch[0].tolist()) == [0, 1]
     assert all(0 < len(output) <= 5 for output in batch[1])
-
-
-# --- Loaders --------------------------------------------------------------------------------
-
-# Corpora of the paper profile, which test_corpora.py reads from files in the real schema.
-READ = {
-    "sst2", "sst2-by-sentence", "qnli", "multi-news-all", "rotten-tomatoes", "imdb", "imdb-authors",
-}  # fmt: skip
-
-
-def test_every_corpus_of_the_paper_profile_is_read_elsewhere() -> None:
-    tables = [profiles.table("paper", notebook.name) for notebook in NOTEBOOKS]
-    wanted = {name for table in tables for name in named(table) if name in corpora.names()}
-    assert wanted == READ

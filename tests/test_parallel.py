@@ -18,7 +18,6 @@ import pytest
 import sharded
 import torch
 from distributed import Client, LocalCluster
-from tools import runner
 
 from textpriv import parallel, study
 from textpriv.errors import InvalidInput, RunError
@@ -80,9 +79,6 @@ def noise() -> Callable[..., tuple[int, np.ndarray]]:
 def by_hand(count: int) -> list[tuple[int, bytes]]:
     drawn = noise()
     return bits([drawn(number) for number in range(count)])
-
-
-# The same bits
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -155,9 +151,6 @@ def test_loops_inside_a_shard_stay_there(monkeypatch: pytest.MonkeyPatch) -> Non
         assert study.measure(sharded.inside, [{"_": 0}]) == [(1, [os.getpid()] * 3)]
 
 
-# What goes wrong
-
-
 @pytest.mark.parametrize("where", ["here", "processes", "dask"])
 def test_errors_arrive_with_type_and_message(
     where: str, request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]
@@ -199,9 +192,6 @@ def test_a_cluster_that_goes_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
             study.measure(partial(sharded.fails_first, folder=tmp_path), numbers(20, first=1))
 
 
-# Whether a cluster can do the work
-
-
 def test_a_cluster_with_all_that_is_here(dask: LocalCluster) -> None:
     assert cluster.check(dask.scheduler_address) == 2
     own = cluster.described()
@@ -218,9 +208,6 @@ def test_other_versions(dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> 
     assert re.fullmatch(expected, str(caught.value))
 
 
-# The runner
-
-
 def test_a_cluster_is_asked_whether_it_can_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "WORKER_SECONDS", 0.2)
     for workers, says in ((0, "has no worker; start some"), (1, "at once.*--nthreads 1")):
@@ -231,21 +218,6 @@ def test_a_cluster_is_asked_whether_it_can_do_the_work(monkeypatch: pytest.Monke
             pytest.raises(RunError, match=says),
         ):
             cluster.check(made.scheduler_address)
-
-
-def test_the_scheduler_is_asked_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(parallel, "CONNECT_SECONDS", 1)
-    monkeypatch.setattr(runner.paths, "RUNS", tmp_path)
-    for forbidden in ("_prepare", "_fetch", "_work_through"):
-        monkeypatch.setattr(runner, forbidden, lambda *_: pytest.fail("it started"))
-    options = ["--backend", "dask", "--scheduler", "tcp://127.0.0.1:1"]
-    assert runner.main([*options, "--profile", "smoke", "--only", "01"]) == 2
-    assert "no Dask scheduler answers at tcp://127.0.0.1:1" in capsys.readouterr().err
-
-
-# Loops of notebooks
 
 
 def test_the_loop_over_a_grid(on_dask: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:

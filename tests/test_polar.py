@@ -39,9 +39,6 @@ def angles(mechanism: Polar, word: int, n: int, rng: np.random.Generator) -> Flo
     return np.arctan2(np.linalg.norm(drawn - along[:, None] * unit, axis=1), along)
 
 
-# --- The law of the angle ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dimension", [2, 3, 8])
 @pytest.mark.parametrize("concentration", [0.1, 3.0, 60.0])
 def test_the_law_of_the_angle_is_the_integral_of_its_density(
@@ -87,9 +84,6 @@ def test_a_direction_is_turned_to_every_side_alike() -> None:
     assert follows(around, lambda a: (a + np.pi) / (2 * np.pi), ALARM)
 
 
-# --- All epsilons at once ----------------------------------------------------------------------
-
-
 def test_a_word_is_kept_up_to_its_crossing_angle() -> None:
     """Turned a little less it is still the nearest, a little more and it is not: by all cosines."""
     mechanism, words = Polar(SMALL, epsilon=1.0), np.arange(40)
@@ -119,9 +113,6 @@ def test_words_on_one_side_are_overtaken_beyond_a_right_angle() -> None:
     assert kept.mean() == pytest.approx(0.5, abs=0.05)
 
 
-# --- The claim --------------------------------------------------------------------------------
-
-
 def test_the_claim_is_that_of_chords_and_ignores_lengths() -> None:
     """Words at a right angle: a chord of sqrt 2, whatever their lengths; opposite ones: 2."""
     table = embedding([[5.0, 0.0], [0.0, 0.1], [-2.0, 0.0]])
@@ -141,6 +132,18 @@ def test_densities_of_two_words_differ_by_no_more() -> None:
     assert 0.99 * bound < np.abs(loss).max() <= bound * (1 + 1e-6)
     along = (one - other) / np.linalg.norm(one - other)
     assert mechanism.concentration * along @ (one - other) == pytest.approx(bound)
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 8])
+def test_an_epsilon_too_small_for_the_directions_is_refused(dimension: int) -> None:
+    """At 1e-20 all words pass in clear in three dimensions; at the least any direction is drawn."""
+    mechanism = Polar(normal_embedding(40, dimension, seed=2), epsilon=Polar.least_epsilon)
+    drawn = directions(mechanism, 3, 20_000, np.random.default_rng(0))
+    np.testing.assert_allclose(np.linalg.norm(drawn, axis=1), 1)
+    assert np.abs(drawn.mean(0)).max() < 6 / np.sqrt(20_000 * dimension)
+    for make in (mechanism.with_epsilon, lambda least: Polar(SMALL, epsilon=least)):
+        with pytest.raises(InvalidInput, match="epsilon: got 1e-20, expected at least 1e-12"):
+            make(1e-20)
 
 
 @pytest.mark.parametrize("vectors", [[[1.0], [2.0]], [[0.0, 0.0], [1.0, 1.0]]])

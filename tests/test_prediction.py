@@ -60,9 +60,6 @@ def out_of_fold(table: pd.DataFrame, columns: Any, cv: Any, name: str, seed: int
     return cross_val_predict(regressor(name, seed), table[[*columns]], table[TARGET], cv=cv)
 
 
-# --- Folds --------------------------------------------------------------------------------------
-
-
 @given(
     st.lists(st.integers(0, 9), min_size=12, max_size=60),
     st.integers(2, 4),
@@ -116,9 +113,6 @@ def test_a_tree_on_epsilon_alone_is_the_mean_at_each_epsilon() -> None:
     model = regressor("tree").fit(table[["epsilon"]].to_numpy(), table[TARGET])
     means = table.groupby("epsilon")[TARGET].mean()
     np.testing.assert_allclose(model.predict(np.array(EPSILONS)[:, None]), means)
-
-
-# --- Scores -------------------------------------------------------------------------------------
 
 
 def test_scores_by_hand() -> None:
@@ -196,6 +190,13 @@ def test_the_influence_of_documents_is_their_jackknife() -> None:
     assert scores(truth, predicted, document, rng, resamples=100).r2.influence is None
 
 
+def test_who_is_always_right_has_no_error() -> None:
+    truth = Rng(0).standard_normal(12)
+    told = scores(truth, truth, np.arange(12) // 3, Rng(0), resamples=100, sample="these")
+    for estimate in vars(told).values():
+        assert estimate.influence is not None and estimate.influence.effect.tolist() == [0] * 4
+
+
 def test_a_gain_is_paired() -> None:
     table = rows_of(40)
     cv = PredefinedSplit(folds(table["document"], 5, Rng(0)))
@@ -218,9 +219,6 @@ def test_misjudged_by_hand() -> None:
         "optimistic": 0.5,
         "pessimistic": 0.25,
     }
-
-
-# --- Intervals ----------------------------------------------------------------------------------
 
 
 class Constant:
@@ -373,9 +371,6 @@ def test_the_worst_coverage_lies_within_its_bounds(
     assert least - 1e-12 <= coverage <= 2 * level - 1 + 1e-12
 
 
-# --- Decisions ----------------------------------------------------------------------------------
-
-
 def test_outcomes_by_hand() -> None:
     revealed = np.tile([0.1, 0.5, 0.9], (5, 1))
     believed = np.array([[0, 1, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1], [0, 0, 0]], dtype=float)
@@ -399,16 +394,13 @@ def test_the_truth_itself_wastes_nothing(seed: int, threshold: float) -> None:
     assert not outcomes["cost"].any()
 
 
-# --- Bad input ----------------------------------------------------------------------------------
-
-
 ZEROS, FIRST = np.zeros((2, 3)), np.ones(2, np.int64)
 SIX = rows_of(6)
 HOLES = SIX.assign(small_original=np.nan)
 
 test_bad_input_is_named = refused(
     (lambda: worst_coverage(0.9, 4, 5), "count: got 5, expected an integer from 2 to 4"),
-    (lambda: folds([0.5, 1.5], 2, Rng(0)), "documents: got float64"),
+    (lambda: regressor("xgboost"), "regressor: got 'xgboost', expected one of mean, linear"),
     (lambda: Predictor.fit(HOLES, ALL), "NaN or infinity in .*'small_original'"),
     (lambda: scores([0, 1], [0, 1], [3, 3], Rng(0)), "at least two to resample"),
     (lambda: scores([1, 1], [0, 1], [0, 1], Rng(0)), "not all equal"),

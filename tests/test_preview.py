@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import refused, share_fits
+from helpers import normal_embedding, refused, share_fits
 from tiny_generators import tiny_generator
 from tiny_models import PIECES, SPECIAL
 
 from textpriv.data.embeddings import from_arrays
 from textpriv.data.tokens import UNKNOWN
-from textpriv.mechanisms import Madlib
+from textpriv.mechanisms import Madlib, RankRepair
 from textpriv.mechanisms.finite import FiniteMechanism
 from textpriv.models import Encoder
 from textpriv.utility.prediction import ALL, FREE, TARGET, Predictor
@@ -48,9 +48,6 @@ def predictor() -> Predictor:
     return Predictor.fit(table, [*ALL, *FREE], regressor="linear")
 
 
-# --- Tables -------------------------------------------------------------------------------------
-
-
 def test_the_table_holds_the_pieces_that_text_is_made_of(encoder: Encoder) -> None:
     """What it lacks is unknown, and left out where texts come out again."""
     table = PieceTable.of(encoder)
@@ -70,9 +67,6 @@ def test_a_generator_has_a_table_too(tmp_path: Path) -> None:
     table = PieceTable.of(generator)
     assert len(table.embedding) == len(generator.tokenizer) - 1  # without what opens a text
     assert table.decode(table.encode(["the cat do"])) == ["the cat do"]
-
-
-# --- Features -----------------------------------------------------------------------------------
 
 
 def test_features_by_hand(reader: Reader, encoder: Encoder) -> None:
@@ -110,9 +104,6 @@ def test_the_prior_is_public_and_misses_nothing(reader: Reader) -> None:
     assert sum(prior.values()) == pytest.approx(1, abs=0.05)
 
 
-# --- The attacker -------------------------------------------------------------------------------
-
-
 class Swap(FiniteMechanism):
     """Two words: the output is the other one with probability 0.7, whatever epsilon is."""
 
@@ -123,6 +114,13 @@ class Swap(FiniteMechanism):
 
     def log_columns(self, outputs: Any) -> Any:
         return self.log_rows(outputs)
+
+
+class Keep(Swap):
+    """Two words that stay what they are."""
+
+    def log_rows(self, inputs: Any) -> Any:
+        return np.array([[0.0, -np.inf], [-np.inf, 0.0]])[inputs]
 
 
 def swap() -> Swap:
@@ -156,7 +154,25 @@ def test_nobody_guesses_an_unknown_word() -> None:
     assert 0.25 < shares[0] < 0.45  # half of 0.7
 
 
-# --- The whole ----------------------------------------------------------------------------------
+def test_nobody_is_right_who_has_no_guess_for_an_unknown_word() -> None:
+    """A word of weight 0 alone gives the second output, so that there is no guess: -1, as unknown.
+
+    A wrong version compares the numbers, and half of the unknown words are recovered.
+    """
+    keep = Keep(swap().embedding, epsilon=1.0)
+    ids, first = np.full(500, UNKNOWN), np.array([1.0, 0.0])
+    assert recovered(keep, ids, [1.0], prior=first, draws=1, rng=Rng(0))[0] == 0
+
+
+def test_what_only_runs_is_counted_and_turned_round() -> None:
+    """Rank repair puts near words in place of a frequent one; at its word it is hardly read."""
+    table = normal_embedding(300, 6)
+    repair = RankRepair(Madlib(table, epsilon=1.0), c=0.01)
+    prior = 1 / (1.0 + np.arange(300))
+    ids = Rng(1).choice(300, 2000, p=prior / prior.sum())
+    (shared,) = recovered(repair, ids, [20.0], prior=prior, draws=1, rng=Rng(0))
+    at_its_word = (repair.with_epsilon(20.0).sanitize_ids(ids, Rng(0)) == ids).mean()
+    assert shared > at_its_word + 0.1
 
 
 def shown_by(reader: Reader, predictor: Predictor, **options: Any) -> Preview:

@@ -29,8 +29,6 @@ from textpriv.mechanisms.prompt import (
 )
 from textpriv.models.generators import Generator, IntArray, generate
 
-# --- A toy model --------------------------------------------------------------------------------
-
 WORDS = ("</s>", "a", "b", "c", "d", "e")  # the first one ends an output
 SIZE, TOKENS = len(WORDS), 3
 ROWS = SIZE + 2  # of the table; the last two stand for no token and have the largest scores
@@ -124,9 +122,6 @@ def mechanism(generator: Generator, limits: Limits | None, **options: Any) -> DP
     return DPPrompt(generator, limits=limits, **given)
 
 
-# --- The guarantee ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("limits", EVERY, ids=["scalar", "per id", "per id 2"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_no_pair_of_documents_exceeds_the_loss(limits: Limits, seed: int) -> None:
@@ -201,9 +196,6 @@ def test_top_k_breaks_the_bound_and_the_guard_sees_it() -> None:
     assert np.isfinite(law(mechanism(generator, limits), "a")).all()
 
 
-# --- The losses ---------------------------------------------------------------------------------
-
-
 @settings(max_examples=60)
 @given(
     pairs=st.lists(st.tuples(st.floats(-80, 80), st.floats(0, 120)), min_size=1, max_size=12),
@@ -244,9 +236,6 @@ def test_the_loss_is_stable_in_a_large_vocabulary() -> None:
         l, h = low[i] / 0.75, high[i] / 0.75  # noqa: E741
         by_hand.append(h - np.logaddexp(h, under) - l + np.logaddexp(l, over))
     assert loss == pytest.approx(max(by_hand), rel=1e-9)
-
-
-# --- Limits -------------------------------------------------------------------------------------
 
 
 def test_clipping() -> None:
@@ -295,9 +284,6 @@ def test_every_step_counts_for_the_limits() -> None:
     assert limits.high.tolist() == [-43, -43, -43, 7, -43, -43] and limits.low[3] == 0
 
 
-# --- Sanitizing ---------------------------------------------------------------------------------
-
-
 def test_outputs_follow_the_law() -> None:
     """False alarm at most 1e-6; without clipping, or at another temperature, it would be seen."""
     generator, limits, n = random_toy(3, strength=2.0), toy_limits(1), 4_000
@@ -334,8 +320,6 @@ def test_the_longest_document_that_fits() -> None:
     fits_in = " ".join(["a"] * 36)  # with the opening token and three more: 40
     assert len(made.sanitize([fits_in], seed=0)) == 1
 
-
-# --- Several mechanisms at once -----------------------------------------------------------------
 
 ASKED = ["the cat sat", "", "a dog", "the cat sat", "dog dog sat"]
 
@@ -456,8 +440,6 @@ def test_a_chat_model_is_asked_in_its_form(tmp_path: Path, exact: None) -> None:
     assert len(made.sanitize(["a cat", "the dog"], seed=0)) == 2
 
 
-# --- What is refused ----------------------------------------------------------------------------
-
 TOY, LONG, NAN, INF = random_toy(0), " ".join(["a"] * 37), float("nan"), float("inf")
 PLAIN: Any = mechanism(TOY, SAME)
 limits: Any = Limits
@@ -470,26 +452,23 @@ def made(temperature: float = 1.0, tokens: Any = 3, limits: Limits = SAME, **opt
 test_bad_input_is_named = refused(
     (lambda: limits([0.0, 1.0], [1.0, 0.5]), "got 1 to 0.5 for id 1, expected low <= high"),
     (lambda: limits([0.0, NAN], [1.0, 1.0]), "got NaN or infinity"),
-    (lambda: limits([0.0], [INF]), "got NaN or infinity"),
     (lambda: limits([0.0], [1.0, 2.0]), "got shapes"),
     (lambda: limits([], []), "got shapes"),
     (lambda: limits(0.0, 1.0), "see Limits.same"),
     (lambda: Limits.same(0, 1, 3).clip(torch.zeros(1, 2)), "got 3 for a vocabulary of 2"),
     (lambda: learn_limits(TOY, [], tokens=1, seed=0, template="{text}"), "texts: got none"),
     (lambda: made(temperature=0), "temperature: got 0"),
+    (lambda: made(temperature=1e-40), "temperature: got 1e-40, expected at least 1e-20"),
     (lambda: made(tokens=0), "tokens: got 0"),
     (lambda: made(tokens=[3, 4]), "tokens: got list.*private text"),
     (lambda: made(tokens=len), "tokens: got builtin_function_or_method.*private text"),
     (lambda: made(template="{text} {text}"), "template: got"),
     (lambda: made(limits=Limits.same(0, 1, 5)), "limits: got 5 for the 6 tokens of toy"),
-    (lambda: PLAIN.sanitize("a b", seed=0), "texts: got one string"),
     (lambda: PLAIN.sanitize(["a", 3], seed=0), "texts: got .* in number 1, expected a string"),
     (lambda: PLAIN.sanitize(["a", LONG], seed=0), "got 38 tokens in number 1, expected 1 to 37"),
     (
         lambda: mechanism(TOY, None).moved_by_clipping(torch.zeros(2, SIZE)),
         "expected a mechanism that clips",
     ),
-    (lambda: paper_loss(SAME, 0), "temperature: got 0"),
-    (lambda: tight_loss(SAME, 0), "temperature: got 0"),
     (lambda: sanitize_at([], ["a"], 0), "mechanisms: got 0 that ask in 0 ways"),
 )

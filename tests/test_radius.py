@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import POWER, FloatArray, fits, power_of_fit, units
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -53,9 +53,6 @@ def plain_crossing(table: Any, word: int, direction: FloatArray) -> tuple[float,
 def pieces(envelope: Envelope, pair: int) -> tuple[FloatArray, Any]:
     mine = envelope.pair == pair
     return envelope.start[mine], envelope.output[mine]
-
-
-# --- First crossings --------------------------------------------------------------------------
 
 
 def assert_crossings(table: Any, words: Any, directions: FloatArray, precision: Any) -> None:
@@ -155,16 +152,6 @@ def tables(draw: st.DrawFn) -> FloatArray:
     return np.array(draw(st.lists(rows, min_size=size, max_size=size)))
 
 
-@given(tables(), st.integers(0, 2**32 - 1), st.booleans())
-def test_crossings_of_small_tables_with_ties(table: FloatArray, seed: int, axis: bool) -> None:
-    size, dimension = table.shape
-    directions = units(size, 3, dimension, seed)
-    if axis:
-        directions = np.round(directions)  # along axes and diagonals, or nowhere
-    for precision in PRECISIONS:
-        assert_crossings(table, np.arange(size), directions, precision)
-
-
 def test_a_word_that_nothing_overtakes_is_kept_for_ever() -> None:
     line = all_radii([[0.0], [1.0], [3.0]])
     radii, takers = line.first_crossing(np.array([2, 0, 1]), np.array([[[1.0]], [[-1.0]], [[2.0]]]))
@@ -209,9 +196,6 @@ def test_both_precisions_give_the_same_bits_and_chunks_do_not_matter(
         np.testing.assert_array_equal(other[1], answers[0][1])
 
 
-# --- Some radii along one direction --------------------------------------------------------------
-
-
 def assert_along(table: Any, words: Any, directions: FloatArray, radii: Any, precision: Any) -> Any:
     """Each winner's line is as high as the highest of all, to float64; the first among equals."""
     search = ExactSearch(np.asarray(table, dtype=np.float64), precision=precision, group=4)
@@ -254,20 +238,6 @@ def test_rivals_along_a_direction(make: Any, precision: Any, scale: float) -> No
         assert_along(table * scale, np.array([0]), direction[None] * scale, grid, precision)
 
 
-@given(
-    tables(), st.integers(0, 2**32 - 1), st.booleans(), st.lists(st.floats(1e-6, 1e6), min_size=1)
-)
-def test_winners_along_directions_of_small_tables_with_ties(
-    table: FloatArray, seed: int, axis: bool, radii: list[float]
-) -> None:
-    size, dimension = table.shape
-    directions = units(size, 1, dimension, seed)[:, 0]
-    if axis:
-        directions = np.round(directions)
-    for precision in PRECISIONS:
-        assert_along(table, np.arange(size), directions, radii, precision)
-
-
 def test_winners_along_directions_by_hand() -> None:
     line = all_radii([[0.0], [1.0], [3.0], [3.0]])
     winners = line.nearest_along(
@@ -302,9 +272,6 @@ def test_radii_that_are_none() -> None:
         made.nearest_along(np.array([0]), np.ones((1, 1)), [1e30])
     with pytest.raises(InvalidInput, match="max_radius: got .*expected"):
         made.envelope(np.array([0]), np.ones((1, 1, 1)), max_radius=INF)
-
-
-# --- Envelopes ----------------------------------------------------------------------------------
 
 
 def assert_envelope(table: Any, words: Any, directions: FloatArray, reach: float) -> Envelope:
@@ -348,13 +315,24 @@ def test_the_envelope_scales_with_the_table(scale: float) -> None:
     np.testing.assert_allclose(scaled.start, plain.start * factor, rtol=1e-9)
 
 
-@given(tables(), st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from([1.0, 20.0, 1e6]))
-def test_envelopes_of_small_tables_with_ties(
-    table: FloatArray, seed: int, axis: bool, reach: float
+@given(
+    tables(),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+    st.lists(st.floats(1e-6, 1e6), min_size=1),
+    st.sampled_from([1.0, 20.0, 1e6]),
+)
+@settings(max_examples=200)
+def test_small_tables_with_ties(
+    table: FloatArray, seed: int, axis: bool, radii: list[float], reach: float
 ) -> None:
-    size, dimension = table.shape
-    directions = units(size, 3, dimension, seed)
-    assert_envelope(table, np.arange(size), np.round(directions) if axis else directions, reach)
+    """Crossings, winners along directions, envelopes; along axes and diagonals, or nowhere."""
+    words, directions = np.arange(len(table)), units(len(table), 3, table.shape[1], seed)
+    directions = np.round(directions) if axis else directions
+    for precision in PRECISIONS:
+        assert_crossings(table, words, directions, precision)
+        assert_along(table, words, directions[:, 0], radii, precision)
+    assert_envelope(table, words, directions, reach)
 
 
 def test_the_first_piece_of_the_envelope_ends_at_the_first_crossing() -> None:
@@ -375,8 +353,6 @@ def test_the_first_piece_of_the_envelope_ends_at_the_first_crossing() -> None:
         else:
             assert crossing > reach
 
-
-# --- Laws -----------------------------------------------------------------------------------------
 
 EPSILONS = (0.3, 1.0, 3.0, 10.0, 100.0)
 
@@ -449,9 +425,6 @@ def test_radii_follow_the_gamma_law(dimension: int) -> None:
     assert stats.gamma(dimension, scale=1 / 2.0).sf(reach) == pytest.approx(1e-6, rel=1e-6)
 
 
-# --- Against the mechanisms, and in closed form ------------------------------------------------
-
-
 def line_law(table: FloatArray, epsilon: float) -> FloatArray:
     """MADLIB's exact law in one dimension, where two directions are all there are."""
     size = len(table)
@@ -469,8 +442,6 @@ def test_in_one_dimension_the_law_is_the_laplace_mass_of_each_cell() -> None:
         cells = stats.laplace(scale=1 / epsilon).cdf(edges[None] - rows[:, None])
         np.testing.assert_allclose(line_law(table, epsilon), np.diff(cells, axis=1), atol=1e-12)
 
-
-# --- Bad input --------------------------------------------------------------------------------
 
 GOOD = np.ones((2, 3, 4))
 

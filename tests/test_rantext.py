@@ -7,7 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import ALARM, FloatArray, embedding, fits, law_of, margin, normal_embedding
+from helpers import (
+    ALARM,
+    FloatArray,
+    assert_draws_follow,
+    embedding,
+    law_of,
+    margin,
+    normal_embedding,
+)
 from scipy.integrate import quad
 from scipy.stats import gamma, kstest
 
@@ -20,9 +28,6 @@ from textpriv.privacy.exact import losses
 
 SMALL = normal_embedding(40, 3, seed=2)
 LINE = embedding([[0.0], [1.0], [3.0], [2.1]])
-
-
-# --- The length of noise -------------------------------------------------------------------------
 
 
 def test_one_coordinate_has_an_exponential_length_however_far() -> None:
@@ -61,9 +66,6 @@ def test_equal_vectors_have_no_radius() -> None:
         RanText(embedding(np.ones((4, 2))), epsilon=6.0)
 
 
-# --- The channel ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("epsilon", [1.0, 6.0, 40.0])
 def test_the_law_is_the_integral_over_the_radius(epsilon: float) -> None:
     """On a line the radius is exponential: one integral for each pair of words."""
@@ -100,14 +102,7 @@ def test_no_epsilon_at_all_gives_any_word() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 6.0])
 def test_draws_follow_the_law(epsilon: float) -> None:
-    n, mechanism, words = 20_000, RanText(SMALL, epsilon=epsilon), [0, 13, 39]
-    with pytest.warns(UserWarning, match="generator was passed"):
-        drawn = mechanism.sanitize_ids(np.repeat(words, n), np.random.default_rng(5))
-    for word, outputs in zip(words, drawn.reshape(3, n), strict=True):
-        assert fits(np.bincount(outputs, minlength=40), law_of(mechanism)[word], ALARM)
-
-
-# --- What it keeps ------------------------------------------------------------------------------
+    assert_draws_follow(RanText(SMALL, epsilon=epsilon), [0, 13, 39], 20_000)
 
 
 def test_the_radius_hardly_knows_epsilon() -> None:

@@ -321,8 +321,6 @@ def test_shadow_sizes_and_misaligned(
     assert f"{sources.PUBLIC}, misaligned" in names and sources.PUBLIC in names
 
 
-# --- Sentences --------------------------------------------------------------------------------
-
 TOKENS = 400
 ATTACKS = sorted({name for pair in networks.DUELS for name in pair})
 

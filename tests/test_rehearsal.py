@@ -31,9 +31,6 @@ def of_lengths(*lengths: int) -> Corpus:
     return Corpus(np.arange(sum(lengths)), np.cumsum([0, *lengths]))
 
 
-# --- Mechanisms whose probabilities nobody has worked out -----------------------------------------
-
-
 def test_words_behind_no_known_probabilities_are_attacked_by_running_the_mechanism() -> None:
     """A wrong version runs no attack on them, so that a mechanism looks private that is not."""
     assessment = textpriv.evaluate(TEXTS, mechanism=VICKREY, public=PUBLIC, seed=1)
@@ -66,9 +63,6 @@ def test_one_text_is_read_back_by_who_has_run_the_mechanism(
     monkeypatch.setattr(reading, "embedding", lambda words=None: VOCABULARY)
     read_back = textpriv.Reader(PUBLIC).read(TEXTS[0], "vickrey", 9.0, np.random.default_rng(1))
     assert read_back.attack == "noisy-channel"
-
-
-# --- The weight of the language model -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -130,9 +124,6 @@ def test_the_model_has_not_read_what_it_rehearses_with(monkeypatch: pytest.Monke
     assert aside.ids.tolist() == [0, 0]
     assert model.unigram[0] == model.unigram[1]  # neither was read
     assert "noisy channel" in set(assessment.risks["attack"])
-
-
-# --- The number of words --------------------------------------------------------------------------
 
 
 def test_candidates_of_another_length_come_last() -> None:

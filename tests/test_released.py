@@ -50,9 +50,6 @@ def draws_of(laws: Any, count: int, rng: np.random.Generator) -> Any:
     return np.stack([rng.choice(len(law), size=count, p=law) for law in laws])
 
 
-# --- The test ----------------------------------------------------------------------------------
-
-
 def test_right_draws_fail_no_more_often_than_is_said() -> None:
     """400 fits; p below 0.1 in 40 of them at most, but for chance."""
     rng = np.random.default_rng(1)
@@ -109,9 +106,6 @@ def test_the_same_law_over_other_words_is_seen() -> None:
     flat, rng = np.full((3, 64), 1 / 64), np.random.default_rng(6)
     assert fit_draws(lambda factor: flat, rng.integers(64, size=(3, 4000)), rng).p >= LEVEL
     assert fit_draws(lambda factor: flat, rng.integers(32, size=(3, 4000)) * 2, rng).p < LEVEL
-
-
-# --- Paths ---------------------------------------------------------------------------------------
 
 
 def test_right_draws_in_texts_fail_no_more_often_than_is_said() -> None:

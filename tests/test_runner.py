@@ -133,9 +133,6 @@ def rows(output: str) -> dict[str, list[str]]:
     return {line.split()[0]: re.split(r" {2,}", line)[1:] for line in lines if line}
 
 
-# One call over notebooks that end in every possible way
-
-
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, int, str]:
     project = Project(tmp_path_factory.mktemp("many"))
@@ -198,9 +195,6 @@ def test_a_second_run_skips_quickly(many: tuple[Project, int, str]) -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert (status, rows(output)["01_tiny"][0]) == (0, "up to date")
     assert after.ru_utime - before.ru_utime < 6  # whatever else the machine does
-
-
-# Interrupted and resumed
 
 
 def started_slowly(project: Project) -> tuple[subprocess.Popen, list[psutil.Process]]:
@@ -268,9 +262,6 @@ def test_what_a_killed_runner_left_is_ended(tmp_path: Path) -> None:
     assert not execute.end_processes(tmp_path) and another.poll() is None
     another.kill()
     another.wait()
-
-
-# What makes a notebook run again. These need no kernel: state is written by hand.
 
 
 @pytest.fixture
@@ -415,9 +406,6 @@ def test_what_is_read_matters(project: Project, monkeypatch: pytest.MonkeyPatch)
     assert differs("claims")
 
 
-# Before it starts
-
-
 def test_parameters_are_the_known_ones(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -542,9 +530,6 @@ def test_products_are_judged(project: Project) -> None:
     assert runner._problem(plan, notebook, 0.0) == undeclared
 
 
-# The environment of a notebook
-
-
 def as_user(*command: str, **changes: str) -> subprocess.CompletedProcess[str]:
     """What a command says in this environment, with the library that is tested."""
     library = os.pathsep.join([str(REPOSITORY / "lib"), str(REPOSITORY)])
@@ -556,21 +541,6 @@ def test_the_runner_itself_needs_no_torch() -> None:
     others = 'print([m for m in ("torch", "matplotlib", "papermill") if m in sys.modules])'
     done = as_user(sys.executable, "-c", f"import sys, tools.runner; {others}")
     assert done.stdout.strip() == "[]", done.stderr
-
-
-def test_help_needs_nothing_installed(tmp_path: Path) -> None:
-    """Of a clone without .venv, by an interpreter that has no package of ours; from any folder."""
-    package = "lib/textpriv"
-    for name in ("run_all.sh", "setup.sh", "tools/__init__.py", "tools/options.py",
-                 f"{package}/__init__.py", f"{package}/report/__init__.py"):  # fmt: skip
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / name, tmp_path / name)
-    bare = tmp_path / "python"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without site-packages
-    bare.chmod(0o755)
-    done = as_user("bash", str(tmp_path / "run_all.sh"), "--only", "01", "--help", PYTHON=str(bare))
-    assert done.returncode == 0 and "--scheduler ADDRESS" in done.stdout, done.stderr
-    assert not (tmp_path / ".venv").exists()
 
 
 async def heard(channel: type[AsyncZMQSocketChannel]) -> bool:

@@ -97,8 +97,6 @@ def test_seeds_are_counts_and_keys_are_strings_or_numbers() -> None:
             stream(7, "a", key)
 
 
-# --- A seeded mechanism says so -----------------------------------------------------------------
-
 TABLE = normal_embedding(40, 3, seed=2)
 MADLIB = Madlib(TABLE, epsilon=2.0)
 REPAIR = RankRepair(MADLIB, c=0.1)

@@ -61,6 +61,10 @@ def test_cosine_is_that_of_the_mean_states(encoder: Encoder) -> None:
     assert similarities[1] == pytest.approx(1, abs=1e-5)
 
 
+def test_no_pairs_have_no_scores(encoder: Encoder) -> None:
+    assert bert_score(encoder, [], []).shape == cosine(encoder, [], []).shape == (0,)
+
+
 test_what_is_no_list_of_pairs_is_refused = refused(
     (lambda encoder: bert_score(encoder, ["a"], ["a", "b"]), "candidates: got 2 for 1"),
     (lambda encoder: cosine(encoder, ["a"], ["a", "b", "c"]), "candidates: got 3 for 1"),

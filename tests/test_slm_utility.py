@@ -73,9 +73,6 @@ def original(reader: Reader) -> Corpus:
     return reader.table.encode(texts(8, 2), longest=12)
 
 
-# --- What stands in the notebook ----------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def measured(reader: Reader, original: Corpus, large: Writer) -> pd.DataFrame:
     home = {"encoder": reader.encoder, "table": reader.table, "small": reader.small}
@@ -120,9 +117,6 @@ def test_folds_by_document_keep_its_rows_together_and_folds_by_row_do_not() -> N
             assert bool(shared) is not together
 
 
-# --- Documents and models -----------------------------------------------------------------------
-
-
 def test_only_whole_documents_near_their_summaries(encoder: Encoder) -> None:
     """A document of 12 pieces is whole at 12 and not at 11; its own text is a summary at 1."""
     kept = texts(200, 4)
@@ -153,9 +147,6 @@ def test_models_are_told_what_they_were_not_trained_to(
 ) -> None:
     assert experiment.instruction(tiny_family(tmp_path, family)) == told
     assert experiment.instruction(large.generator) == INSTRUCTION
-
-
-# --- Tables with known answers ------------------------------------------------------------------
 
 
 def test_the_worth_of_originals() -> None:
@@ -236,9 +227,6 @@ def test_headlines_leave_out_what_is_not_there() -> None:
     assert "similarity.llm.gain.nearly_all_changed" not in none.index
 
 
-# --- The knee -----------------------------------------------------------------------------------
-
-
 def changed_by(mechanism: Madlib, corpus: Corpus, rng: np.random.Generator) -> Any:
     """Share of each document's tokens that one sanitizing changes."""
     outputs = mechanism.sanitize_corpus(corpus, rng)
@@ -285,9 +273,6 @@ def test_the_verdict_on_the_knee_is_that_of_the_difference() -> None:
     missed = findings.knee(table).text
     assert "the 95% interval at 1 of 2 epsilons" in missed
     assert "(outside at 11: -0.0070, -0.0120 to -0.0020)" in missed
-
-
-# --- Prediction, intervals, decisions -----------------------------------------------------------
 
 
 def known(documents: int = 40, seed: int = 0) -> pd.DataFrame:
@@ -436,56 +421,49 @@ def test_others_are_asked_about_documents_that_did_not_train(
     assert max(map(len, fitted[:3])) > 30  # the other twenty documents train too
 
 
-# --- Findings -----------------------------------------------------------------------------------
-
-
 def test_findings_are_chosen_by_what_was_recorded() -> None:
     run = Run("06_slm_utility", "smoke", SEED, {})
+    named = {
+        "regression.{}.r2.by_document": {"eps_only": 0.4, "all": 0.6, "free": 0.4, "text": 0.5}
+        | {"everything": 0.7},
+        "regressor.boosting.{}.r2.by_document": {"all": 0.5, "no_bc": 0.5, "no_b": 0.45}
+        | {"no_c": 0.4},
+        "boosting.gain.r2.by_{}": {"row": 0.01, "document": -0.02},
+        "similarity.{}.original": {"llm": 0.5, "slm": 0.505, "people": 0.7},
+        "{}": {"regression.all.rmse.by_row": 0.2, "loss.llm.eps3": 0.6, "loss.llm.eps12": 0.1}
+        | {"knee.llm.eps": 11.0},
+    }
+    costs = {"eps_only.cost": 0.5, "everything.predicted": 0.6, "everything.margin": 0.5,
+             "everything.cost": 0.4, "all.cost": 0.5, "text.cost": 0.3}  # fmt: skip
+    named |= {f"decision.{{}}.cost.at{at}": costs for at in sizes().thresholds}
+    for name, values in named.items():
+        for each, value in values.items():
+            run.record(name.format(each), value, value - 0.01, value + 0.01, 60, unit="made up")
 
-    def record(width: float, **values: float) -> None:
-        for name, value in values.items():
-            run.record(name, value, value - width, value + width, 60, unit="similarity")
-
-    r2 = {"eps_only": 0.4, "all": 0.6, "free": 0.4, "text": 0.5, "everything": 0.7}
-    record(0.01, **{f"regression.{each}.r2.by_document": value for each, value in r2.items()})
-    record(0.2, **{"similarity.llm.original": 0.5, "similarity.slm.original": 0.6})
-    record(0.01, **{"regression.all.rmse.by_row": 0.2, "loss.llm.eps3": 0.6, "loss.llm.eps12": 0.1})
-    record(0.01, **{"knee.llm.eps": 11.0})
-    finding = findings.prediction(run, 0.25)
-    assert finding.title == "The text predicts better than its epsilon alone"
-    gain = run.difference("regression.all.r2.by_document", "regression.eps_only.r2.by_document")
-    assert f"with the small model (a gain, {gain})" in finding.text
-    assert "with free features instead (undecided at this size, +0.000" in finding.text
-    assert "everything explains 50% of what epsilon leaves open" in finding.text
-    assert "a standard deviation of the truth of 0.33. Here it is 0.25" in finding.text  # 0.1 / 0.3
-    assert findings.models(run, people=False).title.endswith("is undecided at this size")
-    record(0.2, **{"similarity.people.original": 0.7})
-    written = "; those that people wrote reach 0.700"
-    assert written in findings.models(run, people=True).text
-    assert written not in findings.models(run, people=False).text
-    fitted = {"all": 0.5, "no_bc": 0.5, "no_b": 0.45, "no_c": 0.4}
-    record(0.01, **{f"regressor.boosting.{k}.r2.by_document": v for k, v in fitted.items()})
-    record(0.01, **{"boosting.gain.r2.by_row": 0.01, "boosting.gain.r2.by_document": -0.02})
-    assert findings.small_model(run).title.endswith("is undecided at this size")
-    assert "with A alone, 0.400 (0.390 to 0.410) with A and B" in findings.small_model(run).text
-    costs = {"eps_only.cost": 0.5, "everything.predicted": 0.6, "everything.margin": 0.5}
-    costs |= {"everything.cost": 0.4, "all.cost": 0.5, "text.cost": 0.3}
-    several = sizes().thresholds
-    for at in several:
-        record(0.01, **{f"decision.{each}.cost.at{at}": value for each, value in costs.items()})
-    finding = findings.decision(run, sizes())
-    assert "(less, -0.100" in finding.text and "(more, +0.100" in finding.text
-    assert "to send where the prediction reaches it costs more than one" in finding.title
-    more, less, none = (
-        f"significantly more at {a}, less at {b}"
-        for a, b in ((len(several), 0), (0, len(several)), (0, 0))
+    title, said, _ = findings.prediction(run, 0.25)
+    assert title == "The text predicts better than its epsilon alone"
+    assert "with the small model (a gain, " in said and "free features instead (undecided" in said
+    assert "everything explains 50% of what epsilon leaves open" in said
+    assert "the truth of 0.33. Here it is 0.25" in said  # 0.1 / 0.3
+    for people in (False, True):
+        title, said, _ = findings.models(run, people=people)
+        assert title.endswith("is undecided at this size") and ("reach 0.700" in said) == people
+    title, said, _ = findings.small_model(run)
+    assert (
+        title.endswith("is undecided at this size")
+        and "0.400 (0.390 to 0.410) with A and B" in said
     )
-    assert f"reaches it costs {more}; with a margin {none}; " in finding.text
-    assert f"from everything {less}; " in finding.text and f"makes of it {none}; " in finding.text
-    for name, expected in (
-        ("knee.llm.eps", "at epsilon 11.0 (11.0 to 11.0) for the large model"),
-        ("", "nowhere on this grid"),
+    title, said, _ = findings.decision(run, sizes())
+    assert "to send where the prediction reaches it costs more than one epsilon" in title
+    assert "(more, +0.100" in said and "(less, -0.100" in said
+    for rule, more, less in (
+        ("costs", 2, 0),
+        ("a margin", 0, 0),
+        ("everything", 0, 2),
+        ("of it", 0, 0),
     ):
-        one = findings.losses(run, [3.0, 12.0], pd.DataFrame({"name": [name]}))
-        assert one.title == "The large model's loss falls as epsilon grows"
-        assert expected in one.text and "small model" not in one.text
+        assert f"{rule} significantly more at {more}, less at {less}; " in said
+    for name, where in (("knee.llm.eps", "at epsilon 11.0 ("), ("", "nowhere on this grid")):
+        title, said, _ = findings.losses(run, [3.0, 12.0], pd.DataFrame({"name": [name]}))
+        assert title == "The large model's loss falls as epsilon grows"
+        assert where in said and "small model" not in said

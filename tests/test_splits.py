@@ -40,9 +40,6 @@ def by_force(text: str, others: list[str], n: int, shortest: int) -> bool:
     return False
 
 
-# --- Words --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "other"),
     [
@@ -59,9 +56,6 @@ def test_copies_in_another_tokenisation_are_equal(text: str, other: str) -> None
 def test_words_divide() -> None:
     assert words("He said: 'stop', 3 times...") == ["he", "said", "stop", "3", "times"]
     assert words(" -- ") == []
-
-
-# --- Overlap ------------------------------------------------------------------------------
 
 
 @given(TEXTS, TEXTS, st.integers(1, 5), st.integers(1, 5))
@@ -94,9 +88,6 @@ def test_overlap_of_nothing() -> None:
     assert shares_ngram([], [SENTENCE]).shape == (0,)
     assert not shares_ngram([SENTENCE], []).any()
     assert not shares_ngram(["", "..."], [""]).any()
-
-
-# --- Groups of phrases --------------------------------------------------------------------
 
 
 def test_phrases_join_their_sentence() -> None:
@@ -141,9 +132,6 @@ def test_equal_and_contained_phrases_have_company(texts: list[str]) -> None:
         ]
         same = [other for other, each in enumerate(texts) if each == text]
         assert groups[row] == groups[(longer or same)[0]]
-
-
-# --- Private and shadow -------------------------------------------------------------------
 
 
 def documents(count: int) -> Documents:
@@ -208,9 +196,6 @@ def test_phrases_of_one_sentence_never_end_on_both_sides() -> None:
     assert shares_ngram(apart[0].texts, apart[1].texts, n=5, shortest=5).any()
 
 
-# --- Sentences ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "parts",
     [
@@ -257,8 +242,6 @@ def test_sentences_lose_nothing_but_space(texts: list[str]) -> None:
         ]
         assert sum((words(piece) for piece in pieces), []) == words(text)
 
-
-# --- What is refused --------------------------------------------------------------------------
 
 SHORT = Documents("one", ["Too short."])
 

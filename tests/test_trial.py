@@ -207,9 +207,6 @@ def test_a_claim_beyond_what_draws_can_show_is_not_judged() -> None:
     assert claim["result"] == "not run" and "cannot show a loss above" in claim["says"]
 
 
-# --- Attacks ------------------------------------------------------------------------------------
-
-
 def turned(guesses: Guesses) -> Guesses:
     """The worst guess first."""
     return Guesses(guesses.words[:, ::-1], guesses.scores[:, ::-1])

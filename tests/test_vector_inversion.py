@@ -87,6 +87,7 @@ def test_goals_do_not_depend_on_each_other(generator: Generator) -> None:
 made: Any = VectorInversion
 
 test_wrong_use = refused(
+    (lambda generator: made(generator, letters, []), "public: got no sentence"),
     (lambda generator: made(generator, letters, PUBLIC, vectors=letters(["a"])), "one for each"),
     (lambda generator: attack(generator).guess(np.full((2, 3), np.nan)), "vectors: got shape"),
     (lambda tmp_path: made(tiny_family(tmp_path, "t5"), letters, PUBLIC), "expected a causal one"),

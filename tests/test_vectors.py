@@ -59,9 +59,6 @@ def test_a_subset_in_its_order_with_repeats() -> None:
         assert subset[row].tolist() == three()[document].tolist()
 
 
-# --- Embedding ----------------------------------------------------------------------------------
-
-
 def test_every_sentence_has_a_vector_of_length_1(encoder: Encoder) -> None:
     embedded = embed(encoder, TEXTS)
     assert embedded.sizes.tolist() == [2, 1, 1, 4, 1, 2]
@@ -72,9 +69,8 @@ def test_every_sentence_has_a_vector_of_length_1(encoder: Encoder) -> None:
     assert abs(embedded[0][0] - embedded[0][1]).max() > 0.01
 
 
-@pytest.mark.parametrize("batch", [1, 3])
-def test_vectors_do_not_depend_on_the_company(encoder: Encoder, batch: int) -> None:
-    embedded = embed(encoder, TEXTS, batch=batch)
+def test_vectors_do_not_depend_on_the_company(encoder: Encoder) -> None:
+    embedded = embed(encoder, TEXTS)
     for row, text in enumerate(TEXTS):
         for vector, sentence in zip(embedded[row], list(sentences_of(text)) or [""], strict=True):
             (alone,) = embed(encoder, [sentence])[0]
@@ -101,18 +97,9 @@ test_bad_input_is_named = refused(
     (lambda: table(FLOAT.astype(float), ENDS), "vectors: got float64"),
     (lambda: table(FLOAT[0], ENDS), r"vectors: got float32 \(3,\)"),
     (lambda: table(FLOAT + np.float32(np.nan), ENDS), "vectors: got NaN or infinity"),
-    (lambda: table(FLOAT, ENDS.astype(float)), "offsets: got float64"),
     (lambda: table(FLOAT[:0], ENDS[:1]), "offsets: got no document"),
     (lambda: table(FLOAT, np.array([0, 1])), "offsets: got 0 .. 1, expected 0 .. 2"),
     (lambda: table(FLOAT, np.array([0, 1, 1, 2])), "offsets: got no sentence in document 1"),
     (lambda: table(FLOAT, np.array([0, 2, 1, 2])), "offsets: got some that decrease"),
-    (
-        lambda encoder: embed(encoder, "the cat"),
-        "texts: got one string, expected a list of strings",
-    ),
     (lambda encoder: embed(encoder, []), "texts: got no document"),
-    (
-        lambda encoder: embed(encoder, ["cat"], longest=2),
-        "longest: got 2, expected an integer from 3 to 300",
-    ),
 )

@@ -83,15 +83,3 @@ def test_words_in_clear_have_no_guess(reader: Reader) -> None:
     counts = your_text.named_at(table)
     assert counts["hidden"].tolist() == [4]
     assert counts["named"][0] == table["named"].sum() and counts["kept"][0] <= counts["named"][0]
-
-
-def test_the_picture_shows_five_epsilons_at_most(reader: Reader) -> None:
-    grid = [0.1, 0.2, 0.4, 1.0, 2.0, 3.0, 9.0]
-    table = sent(reader, *grid)
-    figure = your_text.at_five_epsilons(table[table["sentence"] == 0], "A title")
-    shown = [text.get_text() for text in figure.axes[0].texts]
-    named = [each for each in shown if each.startswith("ε")]
-    assert len(named) == 5 and named[0] == "ε = 0.1" and named[-1] == "ε = 9"
-    assert figure.get_suptitle() == "A title"
-    one = your_text.at_five_epsilons(sent(reader, 1.0).head(3), "One")
-    assert sum(text.get_text().startswith("ε") for text in one.axes[0].texts) == 1

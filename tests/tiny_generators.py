@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +132,14 @@ def write_tiny_generator(folder: Path, *, seed: int = 0, longest: int = 64) -> P
 def tiny_generator(folder: Path, *, seed: int = 0, longest: int = 64) -> Generator:
     where = write_tiny_generator(folder, seed=seed, longest=longest)
     return from_folder("tiny", where, digest=f"tiny {seed} {longest}")
+
+
+def log_by_hand(generator: Generator, tokens: Iterable[int]) -> float:
+    """ln P of tokens one by one, each from a run of its own over all that is before it."""
+    given, total = [generator.opening], 0.0
+    for token in map(int, tokens):
+        with torch.inference_mode():
+            scores = generator.model(torch.tensor([given])).logits[0, -1].double()
+        total += float(scores.log_softmax(0)[token])
+        given = [*given, token]
+    return total

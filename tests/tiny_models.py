@@ -56,8 +56,6 @@ def tiny_encoder(folder: Path, *, seed: int = 0, longest: int = 40, head: bool =
     return from_folder("tiny", where, digest=f"tiny {seed} {longest} {head}")
 
 
-# --- Every family -------------------------------------------------------------------------------
-
 FAMILIES = ("bert", "bert-cased", "roberta", "mpnet", "t5")
 BEYOND = 3  # rows of T5's table that stand for no piece
 TELLING = ("cat", "dog")
@@ -145,9 +143,6 @@ def words_of_many_lengths(count: int, seed: int, *, longest: int = 12) -> list[s
     while len(texts) < count - 1:
         texts[" ".join(rng.choice(words, size=rng.integers(1, longest + 1)))] = None
     return [*texts, ""]
-
-
-# --- Mechanisms ---------------------------------------------------------------------------------
 
 
 def vocabulary() -> Embedding:

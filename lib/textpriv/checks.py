@@ -142,6 +142,34 @@ def check_offsets(offsets: object, count: int) -> None:
         raise InvalidInput("offsets: got some that decrease, expected them never to")
 
 
+def check_ends(
+    low: object, high: object, *, what: str, each: str, rising: bool = False, do: str = ""
+) -> tuple[FloatArray, FloatArray]:
+    """Finite low <= high (with `rising` low < high), one of both for each `each`; or InvalidInput.
+
+    Both are float64 copies that nobody writes to.
+    """
+    ends = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
+    advice = f"; {do}" if do else ""
+    if ends[0].ndim != 1 or ends[0].shape != ends[1].shape or not len(ends[0]):
+        raise InvalidInput(
+            f"{what}: got shapes {ends[0].shape} and {ends[1].shape}, expected one of both for "
+            f"every {each}{advice}"
+        )
+    if not np.isfinite(ends).all():
+        raise InvalidInput(f"{what}: got NaN or infinity, expected finite numbers")
+    wrong = np.flatnonzero(ends[0] >= ends[1] if rising else ends[0] > ends[1])
+    if len(wrong):
+        least, most = (end[wrong[0]] for end in ends)
+        raise InvalidInput(
+            f"{what}: got {least:.6g} to {most:.6g} for {each} {wrong[0]}, expected low "
+            f"{'<' if rising else '<='} high{advice}"
+        )
+    for end in ends:
+        end.flags.writeable = False
+    return ends
+
+
 def described(value: object) -> str:
     """What was got, in few words: "the class TEM", "None", "7", "a DataFrame"."""
     if isinstance(value, type):

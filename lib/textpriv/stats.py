@@ -332,6 +332,12 @@ def combined(
     bounds : range of the quantity, which a sum without error needs for an interval
     """
     influences = [each.influence for each in estimates if each.influence is not None]
+    if not len(weights) == len(estimates) == len(influences) > 0:
+        raise InvalidInput(
+            f"estimates: got {len(estimates)}, {len(influences)} of them with an influence, for "
+            f"{len(weights)} weights, expected at least one, each with a weight and an influence; "
+            "name their `sample` when they are made"
+        )
     value = float(np.clip(np.dot(weights, [each.value for each in estimates]), *bounds))
     parts = [each * weight for each, weight in zip(influences, weights, strict=True)]
     influence = reduce(operator.add, parts)

@@ -79,6 +79,11 @@ class TrainingData(Generic[Documents]):
             if len(given) != len(labels):
                 got = f"{len(labels)} for {len(given)} documents"
                 raise InvalidInput(f"labels: got {got}, expected one each")
+        if len(different := np.unique(truth)) < 2:
+            raise InvalidInput(
+                f"train_labels: got {different.tolist()} alone, expected at least two different "
+                "ones; give training documents of another label"
+            )
         return truth, held
 
     def sets(self, tests: Sequence[Documents]) -> list[tuple[str, Documents]]:

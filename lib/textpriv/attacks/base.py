@@ -99,8 +99,10 @@ def is_sensitive(channel: Channel | Mechanism, corpus: Corpus) -> BoolArray:
     check_corpus(corpus, channel.size, channel.vocabulary)
     sensitive = replaced[np.maximum(corpus.ids, -1)]
     if not sensitive.any():
+        unknown = int((corpus.ids == UNKNOWN).sum())
+        why = f", but for {unknown} unknown words, of which no guess is right" if unknown else ""
         raise InvalidInput(
-            f"corpus: none of its {len(corpus.ids)} tokens is replaced by this mechanism; "
+            f"corpus: none of its {len(corpus.ids)} tokens is replaced by this mechanism{why}; "
             "there is nothing to attack"
         )
     return sensitive
@@ -138,7 +140,10 @@ class Guesses:
         """
         best = self.words[:, 0]
         pairs, inverse = np.unique(np.stack([np.asarray(truth), best]), axis=1, return_inverse=True)
-        hits = [guess != NONE and words[word] in words[guess] for word, guess in pairs.T.tolist()]
+        hits = [
+            word >= 0 and guess != NONE and words[word] in words[guess]
+            for word, guess in pairs.T.tolist()
+        ]
         return np.array(hits, dtype=bool)[inverse.ravel()]
 
 
@@ -181,7 +186,8 @@ def hits_anywhere(
     size = int(max(guesses.words.max(initial=0), truth.max(initial=0))) + 1
     present = guesses.words != NONE
     guessed = (document[:, None] * size + guesses.words)[present]
-    return np.isin(document * size + truth, guessed)
+    # An unknown word, -1, would have the number of the largest word of the document before.
+    return (truth >= 0) & np.isin(document * size + truth, guessed)
 
 
 class TokenAttack(Attack):

@@ -105,6 +105,11 @@ class InversionBert(Attack):
         seed: int = 0,
     ) -> None:
         check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
+        if classes == "possible" and not isinstance(mechanism, Channel):
+            raise InvalidInput(
+                f"classes: got 'possible' with {mechanism.name}, expected a mechanism whose P(y|x) "
+                "is known and says which inputs an output has; use classes='vocabulary'"
+            )
         check_corpus(shadow, mechanism.size, mechanism.vocabulary, what="shadow")
         is_held = held_out_documents(len(shadow), HELD_OUT, seed)
         self.channel = mechanism if isinstance(mechanism, Channel) else None

@@ -142,6 +142,11 @@ def log_ratio(
     pair : two texts; of DP-Fusion both have the `redaction`
     outputs : texts, released vectors, or numbers of public documents, as the mechanism gives them
     encoder : of those that read vectors
+
+    Raises
+    ------
+    InvalidInput : an output that a text cannot give: no finite epsilon allows it, and no classifier
+        of scores has to tell the texts apart
     """
     if isinstance(mechanism, DPPrompt):
         law = prompt_law(mechanism, pair, outputs)
@@ -153,6 +158,13 @@ def log_ratio(
         law = noise_law(mechanism, embed(encoder, pair), outputs)
     else:
         law = candidate_law(mechanism, embed(encoder, pair), outputs)
+    impossible = int((~np.isfinite(law)).any(1).sum())
+    if impossible:
+        raise InvalidInput(
+            f"outputs: got {impossible} of {len(law)} that one of the texts cannot give, expected "
+            "all to be possible under both, so that their log-ratios are finite; give a pair of as "
+            "many words, which DP-MLM shows, and a mechanism without top-k"
+        )
     return law[:, :1] - law[:, 1:]
 
 

@@ -13,6 +13,7 @@ text, column i to its original.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +23,17 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from textpriv import stats
 from textpriv.attacks.style import shape
-from textpriv.checks import LEVEL, FloatArray, check_generator, check_texts, checked
+from textpriv.checks import LEVEL, BoolArray, FloatArray, check_generator, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.stats import Estimate
 
-FEWEST = 8  # texts, from which there are two games to count
+FEWEST = 8  # texts, from which there are two games of pairs to count
 
 _WORD = r"\w+(?:['’]\w+)*"
 _ROUNDS = 200  # in which matched chances are scaled
 _SATURATION, _LENGTH = 1.5, 0.75  # k1 and b of BM25, its usual values
+
+_share = lru_cache(maxsize=4096)(stats.share)  # the same few at the many margins of a game
 
 
 # --- How well each candidate fits ---------------------------------------------------------------
@@ -126,6 +129,12 @@ def by_matching(log_law: FloatArray) -> FloatArray:
     From ln P(output | text), (sanitized, originals), at most as many outputs as candidates.
     """
     by_likelihood(log_law)  # refuses what is no law
+    outputs, candidates = np.shape(log_law)
+    if outputs > candidates:
+        raise InvalidInput(
+            f"log_law: got {outputs} outputs of {candidates} candidates, expected at most as many: "
+            "each output is of another candidate; see by_likelihood for several of one"
+        )
     law = np.where(np.isfinite(log_law).any(1, keepdims=True), log_law, 0.0)
     unseen = law.shape[1] - len(law)
     matched = np.vstack([law, np.zeros((unseen, law.shape[1]))])  # unseen outputs tell nothing
@@ -209,7 +218,7 @@ def epsilon_lower_bound(
 ) -> tuple[float, Estimate]:
     """A pure epsilon per text that the sanitizer cannot be below, and how often the game was won.
 
-    Two games are played, and the larger bound counts; both hold together (Bonferroni).
+    Three games are played, and the largest bound counts; all hold together (Bonferroni).
 
     Pairs: texts are paired at random. Of a pair (a, b) the attacker sees the sanitized a and says
     which of the two it is. If the sanitizer is epsilon-differentially private for whole texts, any
@@ -223,6 +232,13 @@ def epsilon_lower_bound(
     text i as under each of the N - 1 others; summed over all texts, no attacker is right on average
     with a probability above exp(epsilon) / (exp(epsilon) + N - 1). So a few hundred texts can show
     an epsilon beyond ten.
+
+    Sure names: the same, but that the attacker names none either where the best text leads the
+    second best by too little, and only among N' texts, half of all; the outputs of the other half
+    choose how little. Text i is named with some probability a_i under itself, so with at least
+    exp(-epsilon) a_i under each of the N' - 1 others; summed over all pairs of texts, (N' - 1)
+    times the expected right names are at most exp(epsilon) times the wrong ones. Who is sure of a
+    tenth of the texts and silent of the others shows more than who has to name all.
 
     Two things have to hold: each text is sanitized by draws of its own, and each row of the scores
     looks at one sanitized text only (who sees both a and b sanitized has seen two outputs).
@@ -243,7 +259,7 @@ def epsilon_lower_bound(
     """
     _check_scores(scores, least=FEWEST)
     check_generator(rng)
-    level = (1 + confidence) / 2
+    level = _each_of_three(confidence)
     order = rng.permutation(len(scores))
     half = len(order) // 2
     first, second = order[:half], order[half : 2 * half]
@@ -251,18 +267,33 @@ def epsilon_lower_bound(
     margin = scores[first, first] - scores[first, second]
     choosing, counted = margin[: half // 2], margin[half // 2 :]
     sizes = np.unique(np.abs(choosing[choosing != 0]))
-    candidates = sizes[:: max(1, len(sizes) // 50)]
+    candidates = _thinned(sizes)
     bounds = [_by_pairs(choosing, size, level) for size in candidates]
     by_pairs = _by_pairs(counted, candidates[np.argmax(bounds)], level) if len(bounds) else 0.0
     fits = (scores >= _own(scores)[:, None]).sum(1)  # 1: the original fits best, and alone
     by_names = _by_names(int((fits == 1).sum()), len(scores), level)
+    choosing, counted = (scores[np.ix_(part, part)] for part in (first, second))
+    by_sure_names = _by_sure_names(choosing, counted, level)
     won = np.where(margin == 0, 0.5, margin > 0)
-    return max(0.0, by_pairs, by_names), stats.clustered_share(won, np.arange(half))
+    return max(0.0, by_pairs, by_names, by_sure_names), stats.clustered_share(won, np.arange(half))
 
 
 def largest_lower_bound(texts: int, *, confidence: float = stats.CONFIDENCE) -> float:
-    """What `epsilon_lower_bound` would show of so many texts if all were named."""
-    return _by_names(texts, texts, (1 + confidence) / 2)
+    """What `epsilon_lower_bound` would show of so many texts if all were named.
+
+    That is by the game of names: those of the other two have fewer texts to count.
+    """
+    return _by_names(texts, texts, _each_of_three(confidence))
+
+
+def _each_of_three(confidence: float) -> float:
+    """At which each of three bounds has to hold, so that all do together (Bonferroni)."""
+    return (2 + confidence) / 3
+
+
+def _thinned(values: FloatArray) -> FloatArray:
+    """Some fifty of ascending values, the least among them."""
+    return values[:: max(1, len(values) // 50)]
 
 
 def _by_pairs(margins: FloatArray, least: float, confidence: float) -> float:
@@ -280,12 +311,53 @@ def _by_names(right: int, texts: int, confidence: float) -> float:
     return float(logit(_lower(right, texts, confidence)) + np.log(texts - 1))
 
 
+def _by_sure_names(choosing: FloatArray, counted: FloatArray, confidence: float) -> float:
+    """Lower bound on epsilon from outputs whose best text leads by enough.
+
+    Two halves of texts and outputs, the right ones on the diagonal: (half, half) scores each. The
+    first chooses the lead, the second is counted.
+    """
+
+    def bound(named: tuple[FloatArray, BoolArray], least: float) -> float:
+        lead, is_right = named
+        sure = lead >= least
+        right = int((sure & is_right).sum())
+        return _of_sure_names(right, int(sure.sum()) - right, len(lead), confidence)
+
+    tried, unseen = _led(choosing), _led(counted)
+    candidates = _thinned(np.unique(tried[0][tried[0] > 0]))
+    if not len(candidates):
+        return 0.0
+    return bound(unseen, candidates[np.argmax([bound(tried, least) for least in candidates])])
+
+
+def _led(scores: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """By how much the best text of every output leads the second, and whether it is the right one.
+
+    Where two are best neither is named: the lead is 0.
+    """
+    second, best = np.partition(scores, -2, axis=1)[:, -2:].T
+    return best - second, _own(scores) == best
+
+
+def _of_sure_names(right: int, wrong: int, texts: int, confidence: float) -> float:
+    """Lower bound on epsilon from so many outputs that are given the right and the wrong text.
+
+    Both ends are Clopper and Pearson's and hold together. They do so for shares that differ by
+    text, as in `_by_names`, from two right names on.
+    """
+    if right < 2:
+        return 0.0
+    likely, unlikely = (_share(each, texts, confidence=confidence) for each in (right, wrong))
+    return float(np.log(texts - 1) + np.log(likely.low) - np.log(unlikely.high))
+
+
 def _lower(right: int, trials: int, confidence: float) -> float:
     """One-sided lower bound on the probability of being right."""
     if not trials:
         return 0.0
     # The lower end of this two-sided interval is the one-sided one.
-    return stats.share(right, trials, confidence=2 * confidence - 1).low
+    return _share(right, trials, confidence=2 * confidence - 1).low
 
 
 def _own(scores: FloatArray) -> FloatArray:

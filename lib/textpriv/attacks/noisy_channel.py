@@ -409,14 +409,10 @@ def _lattice_of_pairs(
 
 def _place_before(step: IntArray, document: IntArray) -> IntArray:
     """For positions sorted by step and document: where the position before stands, -1 if none."""
-    place = np.full(int(document.max()) + 1, -1)
-    result = np.empty(len(step), dtype=np.int64)
-    bounds = np.searchsorted(step, np.arange(int(step[-1]) + 2))
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
-        here = document[low:high]
-        result[low:high] = place[here]
-        place[here] = np.arange(low, high)
-    return result
+    documents = int(document.max()) + 1
+    key = step * documents + document  # ascending
+    place = np.searchsorted(key, key - documents)
+    return np.where(key[place] == key - documents, place, -1)
 
 
 def _pairs(counts: IntArray, before: IntArray) -> tuple[IntArray, IntArray]:

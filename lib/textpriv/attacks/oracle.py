@@ -5,7 +5,7 @@
     attack = OracleBeam(generator, mapper)
     found = attack.search_corpus(mapper.sanitize_corpus(private))
     found[0].sequences[0], found[0].log_probability[0]             # the likeliest original
-    reciprocal_rank(found, private).mean()                         # MRR
+    (1 / ranks(found, private)).mean()                             # MRR
 
 The attacker knows the partition. A map is deterministic, so all that is left of Bayes' rule is
 the prior: P(x | y) is P_LM(x) among the texts that are sent to y, and 0 elsewhere. There are
@@ -88,7 +88,13 @@ class OracleBeam:
         `output` is what the map has put out; a text is shorter than the model's `longest`, for
         the token that opens it.
         """
-        check_ids(output.ids, self.mapper.size, what="output")
+        ids = check_ids(output.ids, self.mapper.size, what="output")
+        sent = np.bincount(self.mapper.representative, minlength=self.mapper.size) > 0
+        if not sent[ids].all():
+            raise InvalidInput(
+                f"output: got id {ids[np.argmin(sent[ids])]}, to which the map sends no token; "
+                "expected what this map has put out, mapper.sanitize_corpus(private)"
+            )
         lengths = np.diff(output.offsets)
         if lengths.max(initial=0) >= self.generator.longest:
             raise InvalidInput(
@@ -202,19 +208,14 @@ def prune(log_probability: FloatArray, *, mass: float, most: int) -> tuple[IntAr
 # --- Success over many texts --------------------------------------------------------------------
 
 
-def reciprocal_rank(remaining: Sequence[Found], truth: Corpus) -> FloatArray:
-    """1 / rank of each true text, 0 where it was pruned: (texts,). Their mean is the MRR.
+def ranks(remaining: Sequence[Found], truth: Corpus) -> FloatArray:
+    """The place of each true text, from 1, infinite where it was pruned: (texts,).
 
-    `remaining` is what the search has left of each text, `truth` the texts in clear.
+    `remaining` is what the search has left of each text, `truth` the texts in clear. The mean of
+    1 / rank is the MRR.
     """
-    ranks = _ranks(remaining, truth)
-    return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
-
-
-def among_first(remaining: Sequence[Found], truth: Corpus) -> BoolArray:
-    """Whether each true text is among the five likeliest: (texts,)."""
-    ranks = _ranks(remaining, truth)
-    return (ranks > 0) & (ranks <= 5)
+    places = [each.rank(text) or np.inf for each, text in _pairs(remaining, truth)]
+    return np.array(places, dtype=np.float64)
 
 
 def edit_distances(remaining: Sequence[Found], truth: Corpus) -> IntArray:
@@ -251,10 +252,6 @@ def edit_distance(first: IntArray, second: IntArray) -> int:
         above[1:] = np.minimum(above[1:], row[:-1] + (second != token))
         row = np.minimum.accumulate(above - places) + places
     return int(row[-1])
-
-
-def _ranks(remaining: Sequence[Found], truth: Corpus) -> IntArray:
-    return np.array([each.rank(text) for each, text in _pairs(remaining, truth)], dtype=np.int64)
 
 
 def _pairs(remaining: Sequence[Found], truth: Corpus) -> Iterator[tuple[Found, IntArray]]:

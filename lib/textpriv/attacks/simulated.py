@@ -6,25 +6,35 @@
 Nobody has worked out P(y|x) of most mechanisms that choose among near words by noise. But whoever
 knows the mechanism can sanitize public words as often as they like, and count. Single pairs are far
 too many, so the outputs are counted by their rank: how many words are nearer to the input.
+`channel_of` takes what is known better, where it is.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
 import torch
 
+from textpriv import assets
 from textpriv.attacks.base import is_input
 from textpriv.channel import ROW_BYTES, Channel, FloatArray, IntArray, check_ids
 from textpriv.checks import COUNT, check_generator, check_kind, checked
 from textpriv.data.embeddings import Embedding
 from textpriv.errors import InvalidInput
+from textpriv.files import canonical_json
+from textpriv.mechanisms import Madlib
 from textpriv.mechanisms.base import Mechanism, simulation
+from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.neighbors import Distances
+
+DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
+_DRAWN = 4000  # words in place of public text
 
 
 class RankChannel(Channel):
@@ -168,3 +178,67 @@ def _neighbours(embedding: Embedding, ranks: int) -> Neighbours:
         gap[part] = apart[:, min(1, size - 1)]
         radii[part] = (apart[:, further - 1] + apart[:, further]) / 2  # between two words
     return Neighbours(distances, words, gap, np.append(edges, size), radii)
+
+
+# --- A channel for any mechanism ----------------------------------------------------------------
+
+
+def channel_of(
+    mechanism: object, words: IntArray | None = None, *, prior: FloatArray | None = None
+) -> Channel:
+    """P(y|x) of a mechanism that replaces words: exact where there is one, or an estimate.
+
+    That of noise takes half a minute for a large vocabulary, once: it lies in the cache then. Any
+    other mechanism is run on public words (`RankChannel`), which takes as long each time.
+
+    Parameters
+    ----------
+    words : public text, ids, on which a mechanism is run; None: words drawn by the prior
+    prior : (size,) weights >= 0 of the words; None: Zipf's law
+
+    Raises
+    ------
+    InvalidInput : no such mechanism, or noise that cannot be estimated
+    """
+    check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
+    if isinstance(mechanism, Channel):
+        return mechanism
+    assert isinstance(mechanism, Mechanism)
+    if isinstance(mechanism, Madlib):
+        return _estimated(mechanism)
+    rng = np.random.default_rng(0)
+    if words is None:
+        law = zipf(mechanism) if prior is None else prior
+        words = rng.choice(mechanism.size, _DRAWN, p=law / law.sum())
+    return RankChannel.estimate(mechanism, words, rng)
+
+
+def zipf(channel: Channel | Mechanism) -> FloatArray:
+    """Weights of a vocabulary that is ordered by frequency: 1 / (rank + 2.7), Mandelbrot's form."""
+    return is_input(channel) / (np.arange(channel.size) + 2.7)
+
+
+def _estimated(mechanism: Madlib) -> NoiseChannel:
+    """The estimate for a noise, from the cache where it was made before."""
+    vectors = mechanism.embedding.vectors
+    metric = mechanism.stretched(np.eye(vectors.shape[1]))
+    bits = [hashlib.sha256(each.tobytes()).hexdigest() for each in (vectors, metric)]
+    key = canonical_json(["noise channel, version 1", *bits, mechanism.epsilon, DIRECTIONS])
+
+    def build(folder: Path) -> None:
+        made = NoiseChannel.estimate(
+            mechanism, [mechanism.epsilon], np.random.default_rng(0), directions=DIRECTIONS
+        )[mechanism.epsilon]
+        np.savez(folder / "channel.npz", **made.parameters(), allow_pickle=False)
+
+    folder = assets.derived("noise-channel", key=key, build=build)
+    with np.load(folder / "channel.npz", allow_pickle=False) as kept:
+        channel = NoiseChannel(
+            mechanism.embedding.distances,
+            kept=kept["kept"],
+            reach=float(kept["reach"]),
+            decay=float(kept["decay"]),
+            log_normalizers=kept["log_normalizers"],
+        )
+    channel.vocabulary = mechanism.vocabulary
+    return channel

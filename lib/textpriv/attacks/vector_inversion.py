@@ -71,6 +71,8 @@ class VectorInversion:
     ) -> None:
         generator.check_causal()
         self.public = check_texts(public, what="public")
+        if not self.public:
+            raise InvalidInput("public: got no sentence, expected at least one")
         self.generator, self.encode, self.tokens = generator, encode, tokens
         self._vectors = _directions(encode(self.public) if vectors is None else vectors)
         if len(self._vectors) != len(self.public):

@@ -28,6 +28,7 @@ from textpriv.attacks import linkage
 from textpriv.attacks.base import Attack
 from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.noisy_channel import NoisyChannel
+from textpriv.attacks.simulated import channel_of, zipf
 from textpriv.channel import Channel
 from textpriv.data.splits import sentences_of, shares_ngram
 from textpriv.data.tokens import KEPT, PRIVATE, Corpus, Tokenizer, TokenPolicy
@@ -361,7 +362,7 @@ class _Run:
         mechanism, public = self.mechanism, self.public_words
         assert mechanism is not None
         try:
-            channel = measured.channel_of(mechanism, None if public is None else public.ids)
+            channel = channel_of(mechanism, None if public is None else public.ids)
         except InvalidInput as error:
             self.missed.append(f"attacks by the mechanism's probabilities ({error})")
             return None
@@ -461,7 +462,7 @@ class _Run:
             return {}
         knows = measured.knowing(mechanism)
         if read is None:
-            prior, knows = measured.zipf(channel), f"{knows}, how frequent words are"
+            prior, knows = zipf(channel), f"{knows}, how frequent words are"
         else:
             prior = measured.is_input(channel) * (read.counts(channel.size) + np.float64(1))
             knows = f"{knows}, public text"

@@ -8,11 +8,9 @@ them.
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +20,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedGroupKFold
 
-from textpriv import assets, stats
+from textpriv import stats
 from textpriv.attacks import f1, likelihood, linkage
 from textpriv.attacks.author import TrainingData, random_baseline, text_attack
 from textpriv.attacks.base import Attack, Observed, is_input
@@ -30,17 +28,15 @@ from textpriv.attacks.bayes import Bayes
 from textpriv.attacks.ngrams import Lexicon, NGrams
 from textpriv.attacks.noisy_channel import NoisyChannel
 from textpriv.attacks.pairs import WordPairs, words_of
-from textpriv.attacks.simulated import RankChannel
+from textpriv.attacks.simulated import channel_of, zipf
 from textpriv.channel import Channel
-from textpriv.checks import FloatArray, IntArray, check_kind
+from textpriv.checks import FloatArray, IntArray
 from textpriv.data.embeddings import Embedding
 from textpriv.data.tokens import KEEP_UNKNOWN, KEPT, PRIVATE, UNKNOWN, Corpus, Tokenizer, kind_of
 from textpriv.errors import InvalidInput
 from textpriv.evaluation.rehearsal import language_weight
-from textpriv.files import canonical_json
 from textpriv.mechanisms import Madlib, Mechanism
 from textpriv.mechanisms.base import simulation
-from textpriv.mechanisms.estimated import NoiseChannel
 from textpriv.stats import Estimate
 
 Scorer = Callable[[Sequence[str], Sequence[str]], FloatArray]
@@ -48,8 +44,6 @@ Scorer = Callable[[Sequence[str], Sequence[str]], FloatArray]
 FOLDS = 3  # of the texts whose label is told
 _FAR = 1e6  # beyond every score of a linkage attack
 _PLACES = 1 << 24  # tokens of outputs against candidates that are looked at at once
-DIRECTIONS = 6  # of the estimate of a noise's channel, which is attacked and not judged
-_DRAWN = 4000  # words in place of public text
 
 AS_THEY_ARE = "kept as they are"
 BY_RUNNING = "its probabilities by running it"
@@ -286,64 +280,11 @@ def _copies(texts: Sequence[Any]) -> IntArray:
     return pd.factorize(np.array(texts, dtype=object))[0].astype(np.int64)
 
 
-def channel_of(mechanism: object, words: IntArray | None = None) -> Channel:
-    """P(y|x) of a mechanism that replaces words: exact where there is one, or an estimate.
-
-    That of noise takes half a minute for a large vocabulary, once: it lies in the cache then. Any
-    other mechanism is run on public words (`RankChannel`), which takes as long each time.
-
-    Parameters
-    ----------
-    words : public text, ids, on which a mechanism is run; None: words by Zipf's law
-
-    Raises
-    ------
-    InvalidInput : no such mechanism, or noise that cannot be estimated
-    """
-    check_kind(mechanism, Mechanism, what="mechanism", expected="one that replaces words")
-    if isinstance(mechanism, Channel):
-        return mechanism
-    assert isinstance(mechanism, Mechanism)
-    if isinstance(mechanism, Madlib):
-        return _estimated(mechanism)
-    rng = np.random.default_rng(0)
-    if words is None:
-        law = zipf(mechanism)
-        words = rng.choice(mechanism.size, _DRAWN, p=law / law.sum())
-    return RankChannel.estimate(mechanism, words, rng)
-
-
 def knowing(mechanism: Mechanism) -> str:
     """What an attacker knows who asks `channel_of`, in words."""
     if isinstance(mechanism, Channel):
         return "the mechanism"
     return f"the mechanism ({BY_FITTING if isinstance(mechanism, Madlib) else BY_RUNNING})"
-
-
-def _estimated(mechanism: Madlib) -> NoiseChannel:
-    """The estimate for a noise, from the cache where it was made before."""
-    vectors = mechanism.embedding.vectors
-    metric = mechanism.stretched(np.eye(vectors.shape[1]))
-    bits = [hashlib.sha256(each.tobytes()).hexdigest() for each in (vectors, metric)]
-    key = canonical_json(["noise channel, version 1", *bits, mechanism.epsilon, DIRECTIONS])
-
-    def build(folder: Path) -> None:
-        made = NoiseChannel.estimate(
-            mechanism, [mechanism.epsilon], np.random.default_rng(0), directions=DIRECTIONS
-        )[mechanism.epsilon]
-        np.savez(folder / "channel.npz", **made.parameters(), allow_pickle=False)
-
-    folder = assets.derived("noise-channel", key=key, build=build)
-    with np.load(folder / "channel.npz", allow_pickle=False) as kept:
-        channel = NoiseChannel(
-            mechanism.embedding.distances,
-            kept=kept["kept"],
-            reach=float(kept["reach"]),
-            decay=float(kept["decay"]),
-            log_normalizers=kept["log_normalizers"],
-        )
-    channel.vocabulary = mechanism.vocabulary
-    return channel
 
 
 def attack_for(
@@ -370,11 +311,6 @@ def attack_for(
         return Bayes(channel, zipf(channel), name="context-free")
     weight = language_weight(mechanism, channel, model, aside)
     return NoisyChannel(channel, model=model, weight=weight)
-
-
-def zipf(channel: Channel | Mechanism) -> FloatArray:
-    """Weights of a vocabulary that is ordered by frequency: 1 / (rank + 2.7), Mandelbrot's form."""
-    return is_input(channel) / (np.arange(channel.size) + 2.7)
 
 
 def language(size: int, public: Corpus) -> NGrams:

@@ -108,9 +108,10 @@ def oracle_success(
 ) -> list[Row]:
     """What the search has found of documents, `truth`, under one draw; rows for `oracle_rates`."""
     right, document = oracle.token_success(remaining, truth, mapper)
+    ranks = oracle.ranks(remaining, truth)
     measures = {
-        "mrr": (oracle.reciprocal_rank(remaining, truth), text.cluster),
-        "pr5": (oracle.among_first(remaining, truth), text.cluster),
+        "mrr": (1 / ranks, text.cluster),
+        "pr5": (ranks <= 5, text.cluster),
         "edit": (oracle.edit_distances(remaining, truth), text.cluster),
         "token_success": (right, text.cluster[document]),
     }

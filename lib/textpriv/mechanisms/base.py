@@ -168,6 +168,7 @@ class Mechanism(ABC):
     published: Claim | None = None  # a stronger reading of its paper, which says whose it is
     vocabulary: str = ""  # `tokens.fingerprint` of the words
     inputs: IntArray | None = None  # words that are replaced, the others pass; None: all
+    least_epsilon = 0.0  # below it float64 does not hold what is drawn
 
     def __init__(self, embedding: Embedding, *, epsilon: float) -> None:
         if not isinstance(embedding, Embedding):
@@ -175,18 +176,28 @@ class Mechanism(ABC):
                 f"embedding: got {type(embedding).__name__}, expected an Embedding; "
                 "see textpriv.data.embeddings.load or from_arrays"
             )
-        self.embedding, self.epsilon = embedding, check_epsilon(epsilon)
+        self.embedding, self.epsilon = embedding, self._usable(epsilon)
         self.size, self.vocabulary = len(embedding), fingerprint(embedding.words)
 
     def with_epsilon(self, epsilon: float) -> Self:
         """The same mechanism at another epsilon; what does not depend on it is shared."""
         other = copy.copy(self)
-        other.epsilon = check_epsilon(epsilon)
+        other.epsilon = self._usable(epsilon)
         for kind in type(self).__mro__:
             for name, member in vars(kind).items():
                 if isinstance(member, cached_property):
                     other.__dict__.pop(name, None)
         return other
+
+    def _usable(self, epsilon: object) -> float:
+        """A finite number > 0 that is not below the least one, or InvalidInput."""
+        number = check_epsilon(epsilon)
+        if number < self.least_epsilon:
+            raise InvalidInput(
+                f"epsilon: got {number!r}, expected at least {self.least_epsilon:g}: below it the "
+                f"draws of {self.name} leave the range of float64, and words may pass in clear"
+            )
+        return number
 
     @abstractmethod
     def _replace(self, ids: IntArray, rng: np.random.Generator) -> IntArray:

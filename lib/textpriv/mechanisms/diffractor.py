@@ -91,6 +91,7 @@ class Diffractor(FiniteMechanism):
     """
 
     name = "diffractor"
+    least_epsilon = 1e-12  # numbers of steps fit 64 bits
     claim = Claim(
         definition=(
             "metric differential privacy along lists: P(M(w)=y) <= exp(eps * s(w,w')) * "

@@ -115,14 +115,6 @@ class DPFusion:
         return 2 * self.tokens * self.bound if np.isinf(self.order) else np.inf
 
     @property
-    def renyi(self) -> tuple[float, float]:
-        """Order and divergence, in nats, for two documents with one redaction (of all tokens)."""
-        if np.isinf(self.order):
-            return np.inf, self.epsilon
-        twice = 2 * self.order - 1
-        return self.order**2 / twice, self.tokens * self.bound * twice / (self.order - 1)
-
-    @property
     def published_loss(self) -> float:
         """What one token of two such documents is said to differ by, in divergence."""
         return 4 * self.bound / self.order
@@ -157,9 +149,8 @@ class DPFusion:
         prompts = self._pairs(texts, redacted)
         if seed is not None:
             warn_of("seed")
-        law = Sampled(
-            seed=seed, keys=("dp-fusion", self.bound, self.order, 1.0)
-        )  # at temperature 1
+        # 1.0: there was a temperature, and every stream has the name of these settings.
+        law = Sampled(seed=seed, keys=("dp-fusion", self.bound, self.order, 1.0))
 
         outputs: list[list[int]] = [[] for _ in prompts]
         lengths = np.array([len(shown) for _, shown in prompts], dtype=np.int64)

@@ -89,9 +89,10 @@ class DPMLM:
 
     def __init__(self, encoder: Encoder, *, epsilon: float, limits: tuple[float, float]) -> None:
         self.encoder, self.epsilon = encoder, check_epsilon(epsilon)
-        self.low, self.high = (float(each) for each in limits)
-        if not (np.isfinite([self.low, self.high]).all() and self.low < self.high):
+        ends = np.asarray(limits, dtype=np.float64)
+        if ends.shape != (2,) or not (np.isfinite(ends).all() and ends[0] < ends[1]):
             raise InvalidInput(f"limits: got {limits!r}, expected two finite numbers, rising")
+        self.low, self.high = map(float, ends)
         self._pieces, self.words = sayable(encoder)
 
     def log_law(self, text: str) -> FloatArray:

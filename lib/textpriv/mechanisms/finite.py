@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from textpriv.channel import Channel, FloatArray, SparseChannel, check_ids
+from textpriv.channel import Channel, FloatArray, SparseChannel, check_ids, inverted
 from textpriv.checks import (
     LEVEL,
     SHARE,
@@ -403,20 +403,13 @@ class CusText(SparseChannel, FiniteMechanism):
         entries = (values[present], (rows, self.candidates[present]))
         return scipy.sparse.csr_array(entries, shape=(self.size, self.size))
 
-    @cached_property
-    def _thresholds(self) -> FloatArray:
-        cumulative = np.cumsum(np.exp(self.log_probabilities), axis=1)
-        return cumulative / cumulative[:, -1:]
-
     def sample(self, inputs: IntArray, rng: np.random.Generator) -> IntArray:
         x = check_ids(inputs, self.size, what="inputs")
-        result = np.empty(len(x), dtype=np.int64)
-        for start in range(0, len(x), 1 << 16):
-            words = x[start : start + (1 << 16)]
-            uniform = rng.random(len(words))
-            choice = (self._thresholds[words] <= uniform[:, None]).sum(1)
-            result[start : start + (1 << 16)] = self.candidates[words, choice]
-        return result
+
+        def cumulative(words: IntArray) -> FloatArray:
+            return np.cumsum(np.exp(self.log_probabilities[words]), axis=1)
+
+        return self.candidates[x, inverted(x, rng.random(len(x)), cumulative, 1 << 16)]
 
 
 class CusTextPlus(CusText):

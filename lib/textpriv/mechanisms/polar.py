@@ -59,6 +59,7 @@ class Polar(Mechanism):
     """
 
     name = "polar"
+    least_epsilon = 1e-12  # below 1e-14 SciPy draws no directions in three dimensions
     claim = Claim(
         definition=(
             "metric differential privacy: P(M(w)=y) <= exp((eps / pi) * |u - u'|) * P(M(w')=y) for "

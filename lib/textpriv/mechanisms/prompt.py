@@ -39,13 +39,14 @@ import torch
 from numpy.typing import NDArray
 
 from textpriv.channel import FloatArray, IntArray
-from textpriv.checks import COUNT, check_count, check_texts, checked
+from textpriv.checks import COUNT, check_count, check_ends, check_texts, checked
 from textpriv.errors import InvalidInput
 from textpriv.files import canonical_json
 from textpriv.mechanisms.base import Claim, check_epsilon, warn_of
 from textpriv.models.generators import Generator, Sampled, draw, generate
 
 SUPPORT = "it decides by the private logits which tokens can occur, so that no epsilon is finite"
+LEAST_TEMPERATURE = 1e-20  # at which logits up to 1e18 still fit float32
 PAPER = "Review: {text}\nParaphrase of the review:"
 
 
@@ -66,22 +67,10 @@ class Limits:
     high: FloatArray
 
     def __post_init__(self) -> None:
-        low, high = (np.array(each, dtype=np.float64) for each in (self.low, self.high))
-        if low.ndim != 1 or low.shape != high.shape or not len(low):
-            raise InvalidInput(
-                f"limits: got shapes {low.shape} and {high.shape}, expected (vocabulary,) twice; "
-                "see Limits.same for one pair"
-            )
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise InvalidInput("limits: got NaN or infinity, expected finite numbers")
-        if (low > high).any():
-            at = int(np.argmax(low > high))
-            raise InvalidInput(
-                f"limits: got {low[at]:g} to {high[at]:g} for id {at}, expected low <= high"
-            )
-        for name, value in (("low", low), ("high", high)):
-            value.flags.writeable = False
-            object.__setattr__(self, name, value)
+        do = "see Limits.same for one pair"
+        low, high = check_ends(self.low, self.high, what="limits", each="id", do=do)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
 
     @classmethod
     def same(cls, low: float, high: float, size: int) -> Self:
@@ -238,7 +227,7 @@ class DPPrompt:
     ----------
     generator : causal or encoder-decoder, not trained on the private documents. It is asked by
         its chat template where it has one.
-    temperature : finite number > 0
+    temperature : finite number >= LEAST_TEMPERATURE
     tokens : the public cap on an output, one number for all documents; the token that ends an
         output counts
     limits : of this generator, see `learn_limits`; without them the guarantee is withdrawn
@@ -306,6 +295,11 @@ class DPPrompt:
             )
         self.generator, self.limits, self.template = generator, limits, template
         self.temperature = check_epsilon(temperature, what="temperature")
+        if self.temperature < LEAST_TEMPERATURE:
+            raise InvalidInput(
+                f"temperature: got {self.temperature!r}, expected at least {LEAST_TEMPERATURE:g}: "
+                "below it logits over the temperature leave float32"
+            )
         self.tokens, self.top_k = int(tokens), top_k
 
     @property

@@ -31,7 +31,7 @@ from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 
 from textpriv.channel import FloatArray, IntArray
-from textpriv.checks import COUNT, Interval, at_least, check_kind, checked
+from textpriv.checks import COUNT, Interval, at_least, check_ends, check_kind, checked
 from textpriv.errors import InvalidInput
 from textpriv.mechanisms.base import Claim, check_epsilon, entropy
 from textpriv.models import Training, endless, fine_tune, held_out_documents
@@ -109,19 +109,8 @@ class Box:
     high: FloatArray
 
     def __post_init__(self) -> None:
-        low, high = np.asarray(self.low), np.asarray(self.high)
-        if low.ndim != 1 or low.shape != high.shape or not len(low):
-            raise InvalidInput(
-                f"low, high: got shapes {low.shape} and {high.shape}, expected (width,) both"
-            )
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise InvalidInput("low, high: got NaN or infinity, expected finite numbers")
-        wrong = np.flatnonzero(low >= high)
-        if len(wrong):
-            raise InvalidInput(
-                f"low, high: got {low[wrong[0]]:.6g} and {high[wrong[0]]:.6g} in coordinate "
-                f"{wrong[0]}, expected low < high; learn them from more, and different, documents"
-            )
+        do = "learn them from more, and different, documents"
+        check_ends(self.low, self.high, what="low, high", each="coordinate", rising=True, do=do)
 
     @classmethod
     @checked(share=Interval(Real, 0, 1, closed="right"))

@@ -72,6 +72,8 @@ def bert_score(
     Zhang et al. 2020, BERTScore, section 3; Utpala et al. 2023, tables 4 and 5.
     """
     _check_pairs(references, candidates)
+    if not len(references):
+        return np.empty(0)
     parts = [
         _matched(
             _states(encoder, references[start : start + _PAIRS]),

@@ -18,7 +18,15 @@ import numpy as np
 import torch
 
 from textpriv.channel import IntArray
-from textpriv.checks import LEVEL, BoolArray, check_count, check_number
+from textpriv.checks import (
+    DROPOUT,
+    LEVEL,
+    NOT_NEGATIVE,
+    POSITIVE,
+    BoolArray,
+    check_count,
+    check_number,
+)
 from textpriv.errors import InvalidInput
 from textpriv.seeds import stream
 
@@ -29,13 +37,13 @@ class Training:
 
     Parameters
     ----------
-    steps, batch : > 0, and rows per step, > 0
+    steps, batch : >= 1, and rows per step, >= 1
     learning_rate : > 0, its largest value
     schedule : "linear" warms up over a tenth of the steps, then falls to 0; "tenths" starts at
         once and falls to a tenth every 1,000 steps, as in Tong et al. (appendix F)
     dropout : 0 <= p < 1; short trainings do better without
     weight_decay : >= 0; with 0 the optimizer is Adam
-    marks : how many times the held-out accuracy is measured, evenly spaced, the last at the end
+    marks : >= 1 times that the held-out accuracy is measured, evenly spaced, the last at the end
     from_start : measure it before the first step as well ("Original" in Tong et al., Fig. 3)
     """
 
@@ -49,7 +57,11 @@ class Training:
     from_start: bool = False
 
     def __post_init__(self) -> None:
-        check_count(self.batch, what="batch")
+        for what in ("steps", "batch", "marks"):
+            check_count(getattr(self, what), what=what)
+        check_number(self.learning_rate, POSITIVE, what="learning_rate")
+        check_number(self.dropout, DROPOUT, what="dropout")
+        check_number(self.weight_decay, NOT_NEGATIVE, what="weight_decay")
         if self.schedule not in ("linear", "tenths"):
             raise InvalidInput(f"schedule: got {self.schedule!r}, expected 'linear' or 'tenths'")
 
@@ -128,11 +140,18 @@ def fine_tune(
 
 
 def held_out_documents(count: int, share: float, seed: int) -> BoolArray:
-    """Whether each of `count` documents measures a training: a random share, at least one."""
+    """Whether each of `count` documents measures a training: a random share, at least one.
+
+    At least one trains, too: InvalidInput for fewer than two documents.
+    """
     check_number(share, LEVEL, what="held_out")
+    if count < 2:
+        raise InvalidInput(
+            f"documents: got {count}, expected at least 2: one trains, and another measures"
+        )
     chosen = stream(seed, "held out").permutation(count)
     result = np.zeros(count, dtype=bool)
-    result[chosen[: max(1, round(share * count))]] = True
+    result[chosen[: min(max(1, round(share * count)), count - 1)]] = True
     return result
 
 

@@ -95,9 +95,7 @@ class SentenceVectors:
         )
 
 
-def embed(
-    encoder: Encoder, texts: Sequence[str], *, longest: int = 128, batch: int = 64
-) -> SentenceVectors:
+def embed(encoder: Encoder, texts: Sequence[str], *, longest: int = 128) -> SentenceVectors:
     """Vectors of length 1 of the sentences (`splits.sentences_of`) of every text (one or more).
 
     A text without a sentence, such as the empty one, gets the vector of the empty text. In its last
@@ -106,7 +104,7 @@ def embed(
     Parameters
     ----------
     encoder : one that was trained for the mean of its states (Reimers and Gurevych 2019)
-    longest, batch : pieces that are read of a sentence, and sentences at once: see `features`
+    longest : pieces that are read of a sentence: see `features`
     """
     texts = check_texts(texts)
     if not len(texts):
@@ -114,7 +112,7 @@ def embed(
     divided = [list(sentences_of(text)) or [""] for text in texts]
     flat = [sentence for sentences in divided for sentence in sentences]
     corpus = pieces.encode(encoder.tokenizer, flat, longest=longest)
-    states = features(encoder, corpus, longest=longest, batch=batch)
+    states = features(encoder, corpus, longest=longest)
     return SentenceVectors(
         vectors=states / np.linalg.norm(states, axis=1, keepdims=True),
         offsets=np.cumsum([0, *map(len, divided)], dtype=np.int64),

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaincinv
 
 from textpriv.channel import check_ids
-from textpriv.checks import COUNT, POSITIVE, checked
+from textpriv.checks import POSITIVE, checked
 from textpriv.errors import InvalidInput
 from textpriv.neighbors.exact import QUERY_CHUNK, ExactSearch, check_queries
 from textpriv.neighbors.fused import FUSED_DIRECTIONS, LEAST, fused_rates
@@ -46,7 +46,6 @@ from textpriv.neighbors.table import (
 
 PAIR_CHUNK = 1024  # (word, direction) pairs at once
 FUSED_CHUNK = 1 << 15  # where one kernel makes the first pass
-DIRECTION_BYTES = 64 << 20  # directions drawn at once
 
 
 def random_directions(count: int, dimension: int, rng: np.random.Generator) -> FloatArray:
@@ -142,50 +141,6 @@ class AllRadii:
         ids, units = self._check(words, directions)
         radii, takers = self._crossings(ids, self._first_rows(ids), torch.from_numpy(units))
         return radii.numpy(), takers.numpy()
-
-    @torch.inference_mode()
-    @checked(directions=COUNT)
-    def kept(
-        self,
-        words: IntArray,
-        epsilons: ArrayLike,
-        *,
-        directions: int,
-        rng: np.random.Generator,
-    ) -> FloatArray:
-        """P(word is kept) under isotropic noise, averaged over random directions of its own.
-
-        All is done where the table is, so that a GPU waits for nothing. The directions are
-        those of that device's generator, seeded by `rng`: another device draws others.
-
-        Parameters
-        ----------
-        words, epsilons : (count,) row numbers, and (epsilons,) > 0; the answer is (epsilons, count)
-        directions : > 0, per word
-        """
-        ids = check_ids(words, self.size, what="words")
-        device, n = self.table.device, self.dimension
-        scales = torch.as_tensor(np.atleast_1d(np.asarray(epsilons, dtype=np.float64)))
-        if not bool((scales.isfinite() & (scales > 0)).all()):
-            raise InvalidInput(f"epsilons: got {epsilons!r}, expected finite numbers > 0")
-        generator = torch.Generator(device).manual_seed(int(rng.integers(2**62)))
-        first, shape = self._first_rows(ids), torch.tensor(float(n), device=device).double()
-        result = np.empty((len(scales), len(ids)))
-        step = max(1, DIRECTION_BYTES * self.table.room // (8 * directions * n))
-        for start in range(0, len(ids), step):
-            chunk = slice(start, start + step)
-            units = torch.randn(
-                (len(ids[chunk]), directions, n),
-                dtype=torch.float64,
-                device=device,
-                generator=generator,
-            )
-            units /= units.norm(dim=2, keepdim=True)
-            radii, _ = self._crossings(ids[chunk], first[chunk], units)
-            for row, epsilon in enumerate(scales.tolist()):
-                mass = torch.special.gammainc(shape, epsilon * radii)
-                result[row, chunk] = mass.mean(1).cpu().numpy()
-        return result
 
     @checked(max_radius=POSITIVE)
     def envelope(

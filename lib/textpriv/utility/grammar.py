@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textpriv import assets
-from textpriv.checks import BoolArray, FloatArray, IntArray, check_texts
+from textpriv.checks import BoolArray, FloatArray, IntArray, check_integers, check_texts
 from textpriv.errors import InvalidInput
 from textpriv.models.generators import Generator
 
@@ -258,5 +258,9 @@ def identified(lengths: ArrayLike) -> float:
 
 def _counts(lengths: ArrayLike) -> IntArray:
     """How many texts have each length that occurs."""
-    counts: IntArray = np.bincount(np.asarray(lengths))
+    given = check_integers(lengths, what="lengths")
+    if not len(given) or given.min() < 0:
+        got = f"got {given.min()}" if len(given) else "got none"
+        raise InvalidInput(f"lengths: {got}, expected those of at least one text, each >= 0")
+    counts: IntArray = np.bincount(given)
     return counts[counts > 0]

@@ -65,6 +65,8 @@ REGRESSORS = tuple(_REGRESSORS)
 
 def regressor(name: str, seed: int | None = 0) -> Any:
     """An unfitted regressor of scikit-learn, one of REGRESSORS; `seed` is of those that draw."""
+    if name not in _REGRESSORS:
+        raise InvalidInput(f"regressor: got {name!r}, expected one of {', '.join(REGRESSORS)}")
     return _REGRESSORS[name](int(stream(seed, "regressor", name).integers(2**31)))
 
 
@@ -192,7 +194,9 @@ class _Sums:
         square = self.square - 2 * mean * self.total + mean**2 * self.count
         spread = square.sum()
         to_r2 = -(self.error - error / spread * square) / spread
-        to_rmse = (self.error - error / rows * self.count) / (2 * np.sqrt(rows * error))
+        to_rmse = self.error - error / rows * self.count
+        if error:  # else all is right, and no document makes it less so
+            to_rmse /= 2 * np.sqrt(rows * error)
         units = len(self.count)
         widened = np.sqrt(units / (units - 1))
         return widened * to_r2, widened * to_rmse

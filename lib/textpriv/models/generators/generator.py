@@ -37,6 +37,7 @@ _HUB = (  # folders as `from_pretrained` takes them, for the paper profile
 NAMES = (*_MEMBERS, *_HUB)
 _FORMAT = "causal language model, 1"  # part of the cache key; raise it when the files change
 _LOGITS = 1 << 25  # scores of the next token held at once
+_TEXTS = 32  # of similar length, whose likelihood is computed at once
 _NO_LENGTH = 10**9  # tokenizers say so when they know of no limit
 _TRAINED_AT = 512  # tokens of T5
 
@@ -144,37 +145,31 @@ class Generator:
         return [str(text).strip() for text in texts]
 
     @torch.inference_mode()
-    def log_likelihood(
-        self, texts: Sequence[str], *, after: str = "", batch: int = 32
-    ) -> FloatArray:
+    def log_likelihood(self, texts: Sequence[str]) -> FloatArray:
         """ln P(text): the sum over its tokens of ln P(token | all before it): (texts,).
 
         Parameters
         ----------
-        texts : of at most `longest` - 1 tokens, with those of `after`, else InvalidInput; the
-            empty text has probability 1. That a text ends is not part of it.
-        after : text that stands before each of them and is given
-        batch : texts that are run together, of similar length
+        texts : of at most `longest` - 1 tokens, else InvalidInput; the empty text has probability
+            1. That a text ends is not part of it.
         """
         self.check_causal()
-        given = [self.opening, *self.encode([after])[0]]
         rows = self.encode(texts)
-        lengths = np.array([len(given) + len(row) for row in rows], dtype=np.int64)
+        lengths = np.array([1 + len(row) for row in rows], dtype=np.int64)
         if lengths.max(initial=0) > self.longest:
             raise InvalidInput(
                 f"texts: got {lengths.max()} tokens in one, expected at most {self.longest}"
             )
         result = np.zeros(len(rows))
-        for numbers in by_length(lengths, batch):
+        for numbers in by_length(lengths, _TEXTS):
             # What fills up a row stands at its end, where nothing that counts can see it.
-            ids = np.full((len(numbers), int(lengths[numbers].max())), given[0])
+            ids = np.full((len(numbers), int(lengths[numbers].max())), self.opening)
             for place, row in enumerate(numbers.tolist()):
-                ids[place, : lengths[row]] = given + rows[row]
+                ids[place, 1 : lengths[row]] = rows[row]
             states = self.states(torch.from_numpy(ids).to(self.device))
             column = np.arange(1, ids.shape[1])
-            row_of, before = np.nonzero(
-                (column >= len(given)) & (column < lengths[numbers][:, None])
-            )  # the token in column + 1 is predicted by the state in column `before`
+            # The token in column + 1 is predicted by the state in column `before`.
+            row_of, before = np.nonzero(column < lengths[numbers][:, None])
             log_probability = self.next_log_probability(
                 states[row_of, before], ids[row_of, before + 1][:, None]
             )

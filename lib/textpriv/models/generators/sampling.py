@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from textpriv.channel import FloatArray, IntArray
-from textpriv.checks import POSITIVE, checked
 from textpriv.errors import InvalidInput
 from textpriv.seeds import Key, stream
 
@@ -29,21 +28,18 @@ def likeliest(scores: torch.Tensor, numbers: IntArray) -> IntArray:
 
 
 class Sampled:
-    """A `Choose`: a token from softmax(scores / temperature), over the whole vocabulary.
+    """A `Choose`: a token from softmax(scores), over the whole vocabulary.
 
     Every prompt has a random stream of its own, named by the seed, the keys and its number (see
     `textpriv.seeds.stream`), so that what it draws depends neither on the batch nor on the order.
     """
 
-    @checked(temperature=POSITIVE)
-    def __init__(
-        self, temperature: float = 1.0, *, seed: int | None, keys: Sequence[Key] = ()
-    ) -> None:
-        self.temperature, self._seed, self._keys = float(temperature), seed, tuple(keys)
+    def __init__(self, *, seed: int | None, keys: Sequence[Key] = ()) -> None:
+        self._seed, self._keys = seed, tuple(keys)
         self._streams: dict[int, np.random.Generator] = {}
 
     def __call__(self, scores: torch.Tensor, numbers: IntArray) -> IntArray:
-        return draw(scores / self.temperature, self.streams(numbers))
+        return draw(scores, self.streams(numbers))
 
     def streams(self, numbers: IntArray) -> list[np.random.Generator]:
         """The random stream of each prompt, as far as it was used."""
