@@ -14,7 +14,7 @@ from textpriv.errors import InvalidInput
 LINE = """\
 from textpriv.experiments.your_text import read_and_linked
 finds = {"mechanism": ["custext+"] * 2, "epsilon": 2.0, "finds": ["words", "texts"]}
-shares = {"value": [height] * 2, "low": [0.1] * 2, "high": [0.9] * 2, "chance": 0.0, "unchanged": 0.1}
+shares = {"value": [height] * 2, "low": 0.1, "high": 0.9, "chance": 0.0, "unchanged": 0.1}
 rows = pd.DataFrame({**finds, **shares})
 run.save_figure("fig01_line", read_and_linked(rows, "Two points"), rows, alt="Two points")"""
 
