@@ -5,6 +5,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import matplotlib
+import numpy as np
 import pandas as pd
 import pytest
 from helpers import normal_embedding
@@ -120,6 +122,14 @@ def test_looks_are_told_apart_by_colour_and_marker(group: str) -> None:
     pairs = Counter((look.color, look.marker) for look in looks.values())
     assert [pair for pair, times in pairs.items() if times > 1] == []
     assert len({look.label for look in looks.values()}) == len(looks)
+
+
+def test_colours_stand_out_from_paper() -> None:
+    """At least 2:1 against white (WCAG's ratio); their yellow would have 1.3:1."""
+    for look in figures.STYLES.values():
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+                  for c in matplotlib.colors.to_rgb(look.color)]  # fmt: skip
+        assert 1.05 / (np.dot(linear, [0.2126, 0.7152, 0.0722]) + 0.05) > 2, look
 
 
 def test_style_takes_names_from_results() -> None:

@@ -543,6 +543,21 @@ def test_the_runner_itself_needs_no_torch() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+def test_help_needs_nothing_installed(tmp_path: Path) -> None:
+    """Of a clone without .venv, by an interpreter that has no package of ours; from any folder."""
+    package = "lib/textpriv"
+    for name in ("run_all.sh", "setup.sh", "tools/__init__.py", "tools/options.py",
+                 f"{package}/__init__.py", f"{package}/report/__init__.py"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, tmp_path / name)
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without site-packages
+    bare.chmod(0o755)
+    done = as_user("bash", str(tmp_path / "run_all.sh"), "--only", "01", "--help", PYTHON=str(bare))
+    assert done.returncode == 0 and "--scheduler ADDRESS" in done.stdout, done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
 async def heard(channel: type[AsyncZMQSocketChannel]) -> bool:
     """Whether a message is read that comes while its socket is used past the event loop."""
     context, session = zmq.asyncio.Context(), Session(key=b"")

@@ -528,7 +528,7 @@ def test_what_an_engineer_is_told_of_words_is_chosen_by_tests() -> None:
     gains = [(0.041, "tem", "usual"), (0.061, "tem", "wider"), (0.01, "left-out", "usual")]
     added = board(*several("model_adds mechanism beside", *gains))
     (said,) = advice.choice(added, rows).to_dict("records")
-    assert "to 4 points" in said["an attacker still gets"]
+    assert "on average 1 (words left out) to 4 points (TEM)" in said["an attacker still gets"]
     told_apart = board(at_risk("madlib", "tem", -0.1, 0.01))
     use = advice.choice(told_apart, rows)["use"].tolist()
     assert use == ["TEM; not significantly worse: SanText"]
@@ -536,7 +536,8 @@ def test_what_an_engineer_is_told_of_words_is_chosen_by_tests() -> None:
     left_out = at(("madlib", 0.7, 0.03), ("left-out", 0.65, 0.03), ("tem", 0.6, 0.03))
     (use,) = advice.choice(board(), left_out)["use"]
     assert (
-        "2 of 2 others, words left out among them, are" in use and "MADLIB (attacked by an" in use
+        "2 of 2 others, words left out among them, are" in use
+        and "MADLIB (its probabilities are" in use
     )
 
 

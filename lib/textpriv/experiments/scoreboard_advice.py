@@ -11,7 +11,7 @@ from textpriv.data.corpora import label as corpus_label
 from textpriv.experiments import scoreboard
 from textpriv.experiments.equal_utility import LEFT_OUT, strongest
 from textpriv.experiments.equal_utility_findings import ESTIMATED
-from textpriv.experiments.scoreboard_findings import CLEAR, between, fewest_read
+from textpriv.experiments.scoreboard_findings import CLEAR, PROMPT, between, fewest_read
 from textpriv.experiments.scoreboard_headline import CHANCE, told, told_ends
 from textpriv.report.board import Board
 from textpriv.report.difference import ALONE, Difference
@@ -28,7 +28,7 @@ PLACES: Mapping[str, str] = {"risk": "in their places", "anywhere": "in whatever
 USEFUL = 1 / 2
 """Share of what plain text gives above guessing that a mechanism for a classifier has to leave."""
 
-PROMPTED_CLIPPED = "dp-prompt-clipped"
+PROMPTED_CLIPPED = "dp-prompt-clipped"  # at the setting of PROMPT
 
 UNPROVED: Mapping[str, str] = {
     "dp-prompt": "no proven guarantee",
@@ -83,7 +83,7 @@ def _take(names: Sequence[str], every: int) -> str:
     best = called(names[0])
     best += f" ({UNPROVED[names[0]]})" if names[0] in UNPROVED else ""
     if names[0] in ESTIMATED:
-        best += " (attacked by an estimate)"
+        best += " (its probabilities are estimated)"
     if len(names) == 1:
         return best
     if len(names) > FEW or len(names) == every:
@@ -197,15 +197,12 @@ def _for_authors(board: Board) -> list[str] | None:
 
 
 def _at_one_setting(board: Board) -> str:
-    """What an attacker found who asked about one output of DP-Prompt, beside those run on all."""
-    asked = board.rows("repeated", "setting", "access", mechanism=PROMPTED_CLIPPED, k=1)
-    if asked.empty:
-        return ""
-    best = strongest(asked.rename(columns={"access": "attack"}), "setting").iloc[0]
-    usual = board.measured.get(f"f1_strongest.{PROMPTED_CLIPPED}.{best['setting']}.author")
-    if usual is None or best["value"] <= usual.value:
+    """What the attacker of one output finds who was not run at every setting, where it is more."""
+    once = board.rows("repeated", mechanism=PROMPTED_CLIPPED, setting="t0.75", k=1)["value"].max()
+    usual = board.measured.get(f"{PROMPT}author")
+    if usual is None or not once > usual.value:
         return ""
     return (
-        f"; an attacker run at one setting of {called(PROMPTED_CLIPPED)} alone reaches "
-        f"{best['value']:.2f} there, not {usual.value:.2f}"
+        f"; an attacker run at one setting of {called(PROMPTED_CLIPPED)} alone reaches {once:.2f} "
+        f"there, not {usual.value:.2f}"
     )

@@ -170,7 +170,7 @@ def risk_utility(
     counted = f" (n = {sentences:.0f} sentences)" if np.isfinite(sentences) else ""
     starred = ""
     if rows["mechanism"].isin(ESTIMATED).any():
-        starred = "\n* attacked by an estimate: the risk may be higher"
+        starred = "\n* probabilities estimated: the risk may be higher"
     ax.set_xlabel(f"accuracy of sentiment{counted}{starred}", fontsize=10)
     ax.set_ylim(-0.6, max(1, len(rows)) - 0.2)
     ax.grid(visible=False, axis="y")

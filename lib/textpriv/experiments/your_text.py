@@ -45,8 +45,8 @@ def rows(evaluations: Mapping[str, Evaluation]) -> pd.DataFrame:
     of the words that is recovered by who takes each as it was sent).
     """
     best = [
-        {"mechanism": name, "epsilon": each.epsilon, "unchanged": _unchanged(each, finds)}
-        | {**strongest}
+        {"mechanism": name, "epsilon": each.epsilon, **strongest}
+        | {"unchanged": _unchanged(each, finds)}
         for name, each in evaluations.items()
         for finds in ("words", "texts")
         if (strongest := each.strongest(finds)) is not None

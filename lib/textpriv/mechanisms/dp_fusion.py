@@ -149,7 +149,7 @@ class DPFusion:
         prompts = self._pairs(texts, redacted)
         if seed is not None:
             warn_of("seed")
-        # 1.0: there was a temperature, and every stream has the name of these settings.
+        # The temperature, 1.0, is a part of the name of every stream.
         law = Sampled(seed=seed, keys=("dp-fusion", self.bound, self.order, 1.0))
 
         outputs: list[list[int]] = [[] for _ in prompts]
